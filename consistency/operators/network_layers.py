@@ -11,7 +11,7 @@ from .parameter_sampling import summed
 
 
 @dataclass(frozen=True)
-class Layer:
+class ConvolutionLayer:
     """Kernel, stride, padding and dilation of a layer, one number for each dimension or for all;
     ``depthwise``: every channel has a kernel of its own; ``colors``: the channels of its input."""
 
@@ -25,61 +25,63 @@ class Layer:
 
 LAYERS = {
     1: (
-        Layer((3,), 1, 1),  # Whisper, its first layer
-        Layer((3,), 2, 1),  # Whisper, its second
-        Layer((10,), 5, colors=1),  # wav2vec 2.0, its first layer
-        Layer((16,), 10, colors=1),  # filters of raw sound, 16 samples each
-        Layer((4,), 1, 3, depthwise=True),  # Mamba, causal: cut off behind
-        Layer((31,), 1, 15, depthwise=True),  # Conformer
-        Layer((2,), 1, 0, 8),  # WaveNet
-        Layer((11,), 1, 25, 5),  # HiFi-GAN
-        Layer((80,), 4, 38, colors=1),  # M5 on raw sound
+        ConvolutionLayer((3,), 1, 1),  # Whisper, its first layer
+        ConvolutionLayer((3,), 2, 1),  # Whisper, its second
+        ConvolutionLayer((10,), 5, colors=1),  # wav2vec 2.0, its first layer
+        ConvolutionLayer((16,), 10, colors=1),  # filters of raw sound, 16 samples each
+        ConvolutionLayer((4,), 1, 3, depthwise=True),  # Mamba, causal: cut off behind
+        ConvolutionLayer((31,), 1, 15, depthwise=True),  # Conformer
+        ConvolutionLayer((2,), 1, 0, 8),  # WaveNet
+        ConvolutionLayer((11,), 1, 25, 5),  # HiFi-GAN
+        ConvolutionLayer((80,), 4, 38, colors=1),  # M5 on raw sound
     ),
     2: (
-        Layer((3, 3), 1, 1),  # VGG
-        Layer((3, 3), 2, 1),  # ResNet, halving
-        Layer((1, 1), 2),  # ResNet, beside it
-        Layer((7, 7), 2, 3, colors=3),  # ResNet, its first layer
-        Layer((11, 11), 4, 2, colors=3),  # AlexNet
-        Layer((4, 4), 4, colors=3),  # Swin, ConvNeXt
-        Layer((14, 14), 14, colors=3),  # DINOv2
-        Layer((16, 16), 16, colors=3),  # ViT
-        Layer((16, 16), 10, colors=1),  # spectrograms in patches that overlap, as AST has them
-        Layer((3, 3), 1, 1, depthwise=True),  # MobileNet
-        Layer((5, 5), 2, 2, depthwise=True),  # EfficientNet
-        Layer((7, 7), 1, 3, depthwise=True),  # ConvNeXt
-        Layer((31, 31), 1, 15, depthwise=True),  # RepLKNet
-        Layer((1, 7), 1, (0, 3)),  # Inception v3
-        Layer((7, 1), 1, (3, 0)),  # Inception v3
-        Layer((3, 3), 1, 12, 12),  # DeepLab v3
-        Layer((9, 9), 1, 4),  # SRCNN
+        ConvolutionLayer((3, 3), 1, 1),  # VGG
+        ConvolutionLayer((3, 3), 2, 1),  # ResNet, halving
+        ConvolutionLayer((1, 1), 2),  # ResNet, beside it
+        ConvolutionLayer((7, 7), 2, 3, colors=3),  # ResNet, its first layer
+        ConvolutionLayer((11, 11), 4, 2, colors=3),  # AlexNet
+        ConvolutionLayer((4, 4), 4, colors=3),  # Swin, ConvNeXt
+        ConvolutionLayer((14, 14), 14, colors=3),  # DINOv2
+        ConvolutionLayer((16, 16), 16, colors=3),  # ViT
+        ConvolutionLayer(
+            (16, 16), 10, colors=1
+        ),  # spectrograms in patches that overlap, as AST has them
+        ConvolutionLayer((3, 3), 1, 1, depthwise=True),  # MobileNet
+        ConvolutionLayer((5, 5), 2, 2, depthwise=True),  # EfficientNet
+        ConvolutionLayer((7, 7), 1, 3, depthwise=True),  # ConvNeXt
+        ConvolutionLayer((31, 31), 1, 15, depthwise=True),  # RepLKNet
+        ConvolutionLayer((1, 7), 1, (0, 3)),  # Inception v3
+        ConvolutionLayer((7, 1), 1, (3, 0)),  # Inception v3
+        ConvolutionLayer((3, 3), 1, 12, 12),  # DeepLab v3
+        ConvolutionLayer((9, 9), 1, 4),  # SRCNN
     ),
     3: (
-        Layer((3, 3, 3), 1, 1),  # C3D
-        Layer((7, 7, 7), 2, 3, colors=3),  # I3D
-        Layer((1, 7, 7), (1, 2, 2), (0, 3, 3), colors=3),  # R(2+1)D, in space
-        Layer((3, 1, 1), 1, (1, 0, 0)),  # R(2+1)D, in time
-        Layer((2, 16, 16), (2, 16, 16), colors=3),  # VideoMAE
-        Layer((1, 2, 2), (1, 2, 2)),  # patches of latent video
-        Layer((3, 3, 3), 1, 1, depthwise=True),  # X3D
+        ConvolutionLayer((3, 3, 3), 1, 1),  # C3D
+        ConvolutionLayer((7, 7, 7), 2, 3, colors=3),  # I3D
+        ConvolutionLayer((1, 7, 7), (1, 2, 2), (0, 3, 3), colors=3),  # R(2+1)D, in space
+        ConvolutionLayer((3, 1, 1), 1, (1, 0, 0)),  # R(2+1)D, in time
+        ConvolutionLayer((2, 16, 16), (2, 16, 16), colors=3),  # VideoMAE
+        ConvolutionLayer((1, 2, 2), (1, 2, 2)),  # patches of latent video
+        ConvolutionLayer((3, 3, 3), 1, 1, depthwise=True),  # X3D
     ),
 }
 TRANSPOSED_LAYERS = {
     1: (
-        Layer((16,), 8, 4),  # HiFi-GAN
-        Layer((4,), 2, 1),  # HiFi-GAN
-        Layer((20,), 10, 5),  # DAC
+        ConvolutionLayer((16,), 8, 4),  # HiFi-GAN
+        ConvolutionLayer((4,), 2, 1),  # HiFi-GAN
+        ConvolutionLayer((20,), 10, 5),  # DAC
     ),
     2: (
-        Layer((2, 2), 2),  # U-Net
-        Layer((4, 4), 2, 1),  # DCGAN
-        Layer((4, 4), 1),  # DCGAN, its first layer
-        Layer((3, 3), 2, 1),  # CycleGAN
-        Layer((16, 16), 8, 4),  # FCN-8s
-        Layer((9, 9), 4, 4),  # FSRCNN
-        Layer((4, 4), 2, 1, depthwise=True),  # CenterNet
+        ConvolutionLayer((2, 2), 2),  # U-Net
+        ConvolutionLayer((4, 4), 2, 1),  # DCGAN
+        ConvolutionLayer((4, 4), 1),  # DCGAN, its first layer
+        ConvolutionLayer((3, 3), 2, 1),  # CycleGAN
+        ConvolutionLayer((16, 16), 8, 4),  # FCN-8s
+        ConvolutionLayer((9, 9), 4, 4),  # FSRCNN
+        ConvolutionLayer((4, 4), 2, 1, depthwise=True),  # CenterNet
     ),
-    3: (Layer((2, 2, 2), 2), Layer((4, 4, 4), 2, 1)),  # 3D U-Net, 3D-GAN
+    3: (ConvolutionLayer((2, 2, 2), 2), ConvolutionLayer((4, 4, 4), 2, 1)),  # 3D U-Net, 3D-GAN
 }
 FEW_CHANNELS = 8
 
