@@ -115,10 +115,16 @@ def details(result: Result) -> list[str]:
         values = values_of(result.worst, dtype_of(result))
         if isinstance(result.detail, ReferenceWrong):
             values = values.replace("float64 says", "right is")
-        lines.append(f"  worst {where} of {result.output or 'out/0'}: {values}")
+        lines.append(f"  worst {where} of {_what(result.output or 'out/0')}: {values}")
     if result.verdict.kind is VerdictKind.DIVERGENT:
         lines += size_of(result)
     return [*lines, f"  call:    {_call(result)}"]
+
+
+def _what(output: str) -> str:
+    """The name of an output; of numbers that an operator's declaration derives from its outputs,
+    such as whether a position is the first of equal ones, what these are, too."""
+    return f"what follows from the outputs ({output})" if output.startswith("seen/") else output
 
 
 def dtype_of(result: Result) -> str:

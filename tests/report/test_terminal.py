@@ -330,6 +330,14 @@ def test_as_many_digits_as_the_dtype_has(snapshot: Snapshot) -> None:
     )
 
 
+def test_what_is_derived_from_outputs_is_called_so() -> None:
+    """Whether a position is the first of equal ones is no output of the operator's."""
+    derived = divergent(operator="argmax", output="seen/1", worst=Worst((2,), 0.0, 1.0))
+    assert failure.message(derived).splitlines()[1] == (
+        "  worst at (2,) of what follows from the outputs (seen/1): got 0, float64 says 1"
+    )
+
+
 def test_the_call_is_told_like_a_call() -> None:
     args = (
         [TENSOR, TENSOR],
