@@ -29,6 +29,8 @@ def changed_environment(changes: Mapping[str, str | None]) -> dict[str, str]:
     # Waiting threads of torch should sleep: spinning, they take the cores from the process that
     # judges meanwhile.
     variables = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, **changes}
+    # What pytest writes there several times a test would tell processes apart that are alike.
+    variables.pop("PYTEST_CURRENT_TEST", None)
     return {key: value for key, value in variables.items() if value is not None}
 
 

@@ -10,10 +10,17 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from consistency.core import interpreter
+from consistency.core import forkserver, interpreter
+from consistency.core.foreign import Bounds
 from consistency.engine.executors import early_processes, judging_program
 from consistency.engine.executors.early_processes import EarlyProcesses, likely_processes
 from consistency.engine.executors.workers.start import start_process
+
+
+@pytest.fixture
+def nothing_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows and macOS."""
+    monkeypatch.setattr(forkserver, "USABLE", False)
 
 
 @contextlib.contextmanager
@@ -26,6 +33,7 @@ def one_early() -> Iterator[EarlyProcesses]:
         started.close()
 
 
+@pytest.mark.usefixtures("nothing_forks")
 def test_the_process_that_judges_is_the_one_started_early() -> None:
     with one_early() as early:
         (process,) = early._waiting
@@ -40,31 +48,52 @@ def test_the_process_that_judges_is_the_one_started_early() -> None:
         worker.kill()
 
 
+@pytest.mark.usefixtures("nothing_forks")
 def test_a_process_with_another_number_of_threads_is_not_taken() -> None:
-    program = interpreter.LOAD + judging_program.PROGRAM
     with one_early() as early:
         variables = interpreter.changed_environment(judging_program.process_variables(2))
-        assert early.take(program, variables) is None
+        assert early.take(variables) is None
         variables = interpreter.changed_environment(judging_program.process_variables(1))
-        assert early.take("another program", variables) is None
-        taken = early.take(program, variables)
+        taken = early.take(variables)
         assert taken is not None
         taken.kill()
         taken.communicate()
 
 
+@pytest.mark.usefixtures("nothing_forks")
 def test_one_that_ended_is_not_taken_and_those_left_are_ended() -> None:
     with one_early() as early:
         (process,) = early._waiting
         process.kill()
         process.communicate()
-        program = interpreter.LOAD + judging_program.PROGRAM
         variables = interpreter.changed_environment(judging_program.process_variables(1))
-        assert early.take(program, variables) is None
+        assert early.take(variables) is None
     other = EarlyProcesses(1, 1)
     (waiting,) = other._waiting
     other.close()
     assert waiting.poll() is not None
+
+
+@pytest.mark.skipif(not forkserver.USABLE, reason="processes are forked on Linux only")
+def test_where_processes_fork_the_one_that_forks_them_is_started_early() -> None:
+    with one_early() as early:
+        variables = interpreter.changed_environment(judging_program.process_variables(1))
+        (server,) = [k.server for k in early_processes.FORKED._kept if k.environment == variables]
+        assert not early._waiting
+        first, second = start_process(1, early=early), start_process(1, early=early)
+        assert first.process.server is second.process.server is server
+        first.send({"kind": "describe"})
+        reply, _ = first.reply(float("inf"))
+        assert reply["text"] == "it has no configuration"
+        first.kill()
+        second.kill()
+
+
+def test_cases_from_elsewhere_get_a_process_that_nothing_else_was_in() -> None:
+    bounds = Bounds(1 << 30, 10.0)
+    worker = start_process(1, bounds=bounds)
+    assert isinstance(worker.process, subprocess.Popen)
+    worker.kill()
 
 
 def test_none_is_started_where_a_run_may_need_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,10 +22,10 @@ from typing import Any, BinaryIO
 
 import psutil
 
-from ...core import interpreter
+from ...core import forkserver, interpreter
 from ...core.exit_status import death
 from ...core.interpreter import LOAD
-from . import forkserver, framing
+from . import framing
 
 START_SECONDS = 180.0  # importing torch takes long on a cold disk with a virus scanner
 WAIT_FACTOR = 6.0
@@ -33,8 +33,10 @@ LOOK_SECONDS = 0.1  # interval of memory checks while waiting for a reply
 _LAST_WORDS = 4096
 _FITS = 1 << 15  # bytes; a pipe buffers at least twice as much
 _WORK = LOAD + "from consistency.backends.subprocess.worker_main import main\nmain()\n"
-_FORK_SERVER = (
-    LOAD + "from consistency.backends.subprocess.forkserver import serve\nserve(int(sys.argv[2]))\n"
+_FORK_SERVER = LOAD + (
+    "from consistency.core.forkserver import serve\n"
+    "from consistency.backends.subprocess.worker_main import load, main\n"
+    "serve(int(sys.argv[2]), load, main)\n"
 )
 _ALIVE: weakref.WeakSet[Worker] = weakref.WeakSet()
 
@@ -105,20 +107,20 @@ class WorkerSource:
 
 class ProgramSource(WorkerSource):
     """Starts processes that run ``program`` (the code after :data:`LOAD`) and exchange frames as
-    workers do. ``take`` gives one that was started before, or None."""
+    workers do. ``take`` gives one that was started otherwise, or None."""
 
     def __init__(
         self,
         python: str,
         changes: Mapping[str, str | None],
         program: str,
-        take: Callable[[str, Mapping[str, str]], Any | None] | None = None,
+        take: Callable[[Mapping[str, str]], Any | None] | None = None,
     ) -> None:
         super().__init__(python, changes)
         self._program, self._take = LOAD + program, take
 
     def begin(self) -> Any:
-        process = self._take(self._program, self.environment) if self._take is not None else None
+        process = self._take(self.environment) if self._take is not None else None
         return self.start(self._program) if process is None else process
 
 

@@ -31,6 +31,14 @@ CANARY_SECONDS = (
 )
 
 
+def load() -> None:
+    """Load what every worker needs, in the process that forks them."""
+    from ...operators import registry
+    from .. import base  # noqa: F401
+
+    registry()
+
+
 def main() -> None:
     requests, replies = take_streams()
     waiting: queue.Queue[framing.Frame] = queue.Queue()

@@ -1,8 +1,9 @@
 """Judging processes that are started before this process has loaded torch, so that they load it
 meanwhile. Imports neither torch nor NumPy.
 
-How many there will be is known only when torch is loaded; so these are a guess, and what it gets
-wrong is ended: a process whose variables are not those asked for, and every process left over.
+Where processes can be forked, it is the one that forks them. How many there will be is known only
+when torch is loaded; so these are a guess, and what it gets wrong is ended: a process whose
+variables are not those asked for, and every process left over.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from typing import Any
 
 import psutil
 
-from ...core import interpreter
+from ...core import forkserver, interpreter
+from ...core.kept_forkservers import KeptForkServers
 from ...core.text import pluralize
 from ...errors import UsageError
-from .judging_program import MEMORY_OF_ONE, PROGRAM, process_variables, usable_cores
+from .judging_program import FORK_SERVER, MEMORY_OF_ONE, PROGRAM, process_variables, usable_cores
 
 MOST, MOST_PER_CORE = 32, 4
+FORKED = KeptForkServers(FORK_SERVER)
 
 
 class EarlyProcesses:
@@ -33,14 +36,17 @@ class EarlyProcesses:
         self._environment = interpreter.changed_environment(process_variables(threads))
         self._waiting: list[Any] = []
         with contextlib.suppress(OSError):  # the executor will meet it again, and tell it
+            if forkserver.USABLE and count:
+                FORKED.prepare(self._environment)
+                return
             self._waiting = [
                 interpreter.start(sys.executable, interpreter.LOAD + PROGRAM, self._environment)
                 for _ in range(count)
             ]
 
-    def take(self, program: str, environment: Mapping[str, str]) -> Any | None:
-        """One that runs ``program`` and has ``environment``, if there is one left."""
-        if program != interpreter.LOAD + PROGRAM or environment != self._environment:
+    def take(self, environment: Mapping[str, str]) -> Any | None:
+        """One that has ``environment``, if there is one left."""
+        if environment != self._environment:
             return None
         while self._waiting:
             process = self._waiting.pop()

@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 
 PROGRAM = "from consistency.engine.executors.workers.judging_process import main\nmain()\n"
+# The same, forked by a process that has loaded what it needs.
+FORK_SERVER = (
+    "from consistency.core.forkserver import serve\n"
+    "from consistency.engine.executors.workers.judging_process import load, main\n"
+    "serve(int(sys.argv[2]), load, main)\n"
+)
 MEMORY_OF_ONE = 2 << 30  # bytes, for the worst small case in a process
 _THREADS = (
     "OMP_NUM_THREADS",

@@ -30,14 +30,14 @@ def main() -> None:
     requests, replies = take_streams()
     waiting: queue.Queue[framing.Frame] = queue.Queue()
     threading.Thread(target=listen, args=(requests, waiting), daemon=True).start()
-    _load()
+    load()
     judge = JudgingProcess(lambda header, blobs: framing.write(replies, header, blobs))
     with interrupts.watched():
         while True:
             judge.answer(*waiting.get())
 
 
-def _load() -> None:
+def load() -> None:
     """Load what every run needs, while the coordinator may still be loading torch."""
     from ....judge import tolerances
     from ... import config, unit_runner  # noqa: F401

@@ -7,8 +7,9 @@ import sys
 import psutil
 
 from ....backends.subprocess.process import ProgramSource, Worker
+from ....core import forkserver
 from ....core.foreign import Bounds
-from ..early_processes import EarlyProcesses
+from ..early_processes import FORKED, EarlyProcesses
 from ..judging_program import PROGRAM, process_variables
 
 
@@ -22,10 +23,13 @@ def start_process(
 ) -> Worker:
     """Start a process that computes with ``threads`` threads and may use three quarters of the
     machine's memory, or the ``share``-th part of that; for cases from elsewhere, what their
-    ``bounds`` say. One of ``early`` is taken if it is what would be started."""
+    ``bounds`` say. It is forked where that is possible; elsewhere one of ``early`` is taken if it
+    is what would be started."""
     memory = psutil.virtual_memory().total * 3 // 4 // share
     variables = process_variables(threads)
     if bounds is not None:
         memory, variables = min(memory, bounds.bytes), variables | bounds.variable
-    take = None if early is None else early.take
+    # Cases from elsewhere get a process that nothing else was in.
+    forks = forkserver.USABLE and program == PROGRAM and bounds is None
+    take = FORKED.fork if forks else None if early is None or program != PROGRAM else early.take
     return Worker(ProgramSource(sys.executable, variables, program, take), memory)

@@ -1,11 +1,11 @@
-"""Workers in milliseconds: a process that has loaded torch and forks a worker on request (Linux
+"""Processes of ours in milliseconds: a process that has loaded torch forks one on request (Linux
 only).
 
 Elsewhere each worker starts from scratch, which takes seconds: Windows cannot fork, and macOS'
 libraries do not survive it. The fork server itself never computes and never touches a device, so
 that its children are as good as new. ``multiprocessing`` has one fork server per process, with that
 process's interpreter and environment and a shared standard error; here each interpreter and
-environment has its own server, and the last output of each worker is read.
+environment has its own server, and the last output of each child is read.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 USABLE = sys.platform.startswith("linux")
 _POLL_SECONDS = 0.02
+_MOST_REQUEST = 1 << 14  # bytes, with the name of a folder
 
 
 class ForkServer:
@@ -31,7 +32,8 @@ class ForkServer:
     its socket."""
 
     def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
-        self._control, server_end = socket.socketpair()
+        # Every request and every report is one message.
+        self._control, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with server_end:
                 self.process = subprocess.Popen(
@@ -47,6 +49,7 @@ class ForkServer:
             queue.Queue()
         )  # asked for, in order, and not there yet
         self._alive: dict[int, ForkedWorker] = {}
+        self._asking = threading.Lock()
         self._threads = [
             threading.Thread(target=work, daemon=True) for work in (self._hear, self._listen)
         ]
@@ -54,20 +57,25 @@ class ForkServer:
             thread.start()
 
     def fork(self) -> ForkedWorker:
-        """A new worker, which may still be starting. Raises OSError if the fork server has
-        ended."""
+        """A new worker in this process's folder, which may still be starting."""
         parent_end, child_end = socket.socketpair()
         reads, writes = os.pipe()
         child = ForkedWorker(parent_end, os.fdopen(reads, "rb"), self)
-        self._born.put(child)
         try:
-            with child_end:
-                socket.send_fds(self._control, [b"f"], [child_end.fileno(), writes])
+            with child_end, self._asking:
+                self._born.put(child)
+                request = b"f" + _folder()
+                socket.send_fds(self._control, [request], [child_end.fileno(), writes])
         except OSError:
             child.ended(None)
         finally:
             os.close(writes)
         return child
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a worker of its is alive, or is to be."""
+        return bool(self._alive) or not self._born.empty()
 
     def close(self) -> None:
         self._control.close()
@@ -141,16 +149,21 @@ class ForkedWorker:
             self._connection.shutdown(socket.SHUT_RDWR)
 
 
-def serve(descriptor: int) -> None:
-    """The fork server's end: fork on request, report started and ended workers, end with the
-    run."""
-    from ...core.process_setup import freeze_garbage
-    from ...operators import registry
-    from .. import base  # noqa: F401 - what every worker needs, loaded once
-    from . import worker_main as child
+def _folder() -> bytes:
+    """The current folder; nothing if it was deleted."""
+    try:
+        return os.fsencode(os.getcwd())  # noqa: PTH109 - bytes, for another process
+    except FileNotFoundError:
+        return b""
 
-    registry()
-    freeze_garbage()  # collections in a worker would copy the memory that it shares with this one
+
+def serve(descriptor: int, load: Callable[[], None], main: Callable[[], None]) -> None:
+    """The fork server's end: ``load`` what every child needs; on request, fork a child that calls
+    ``main``; report children that started and ended; end with the run."""
+    from .process_setup import freeze_garbage
+
+    load()
+    freeze_garbage()  # collections in a child would copy the memory that it shares with this one
     control = socket.socket(fileno=descriptor)
     count = 0
     while True:
@@ -159,7 +172,7 @@ def serve(descriptor: int) -> None:
         if not ready:
             continue
         try:
-            request, descriptors, _, _ = socket.recv_fds(control, 1, 2)
+            request, descriptors, _, _ = socket.recv_fds(control, _MOST_REQUEST, 2)
         except OSError:
             request = b""
         if not request:
@@ -172,7 +185,10 @@ def serve(descriptor: int) -> None:
                 os.dup2(source, number)
             for source in descriptors:
                 os.close(source)
-            child.main()
+            with contextlib.suppress(OSError):
+                os.chdir(request[1:])
+            main()
+            os._exit(0)
         for source in descriptors:
             os.close(source)
         count += 1
