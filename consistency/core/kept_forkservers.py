@@ -4,7 +4,6 @@ process after one that crashed, starts in milliseconds. Imports neither torch no
 from __future__ import annotations
 
 import atexit
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -21,14 +20,15 @@ LOOK_SECONDS = 5.0
 @dataclass
 class _Kept:
     server: ForkServer
+    python: str
     environment: dict[str, str]
     used: float  # of time.monotonic()
 
 
 class KeptForkServers:
     """Fork servers that run ``program`` (the code after :data:`~.interpreter.LOAD`), one for each
-    environment that is in use; of those without children, one that was used a short time ago.
-    Several threads may ask."""
+    interpreter (``python``) and environment that is in use; of those without children, those that
+    were used a short time ago, until another one is started. Several threads may ask."""
 
     def __init__(self, program: str) -> None:
         self._program = interpreter.LOAD + program
@@ -37,30 +37,32 @@ class KeptForkServers:
         self._retiring: threading.Thread | None = None
         atexit.register(self.close)
 
-    def prepare(self, environment: Mapping[str, str]) -> None:
-        """Start the server for an environment. Raises OSError."""
+    def prepare(self, python: str, environment: Mapping[str, str]) -> None:
+        """Start the server for an environment. Raises OSError if the interpreter cannot be
+        started."""
         with self._lock:
-            self._server(environment)
+            self._server(python, environment)
 
-    def fork(self, environment: Mapping[str, str]) -> Any:
-        """A process that runs the program, which may still be starting. Raises OSError."""
+    def fork(self, python: str, environment: Mapping[str, str]) -> Any:
+        """A process that runs the program, which may still be starting. Raises OSError as
+        :meth:`prepare`."""
         with self._lock:
-            return self._server(environment).fork()
+            return self._server(python, environment).fork()
 
     def close(self) -> None:
         """End all servers; their children find it out by themselves."""
         with self._lock:
             self._end(self._kept)
 
-    def _server(self, environment: Mapping[str, str]) -> ForkServer:
+    def _server(self, python: str, environment: Mapping[str, str]) -> ForkServer:
         for kept in self._kept:
-            if kept.environment == environment and kept.server.process.poll() is None:
+            alike = kept.python == python and kept.environment == environment
+            if alike and kept.server.process.poll() is None:
                 kept.used = time.monotonic()
                 return kept.server
         self._end([kept for kept in self._kept if not kept.server.in_use])
-        command = interpreter.command(sys.executable, self._program)
-        server = ForkServer(command, environment)
-        self._kept.append(_Kept(server, dict(environment), time.monotonic()))
+        server = ForkServer(interpreter.command(python, self._program), environment)
+        self._kept.append(_Kept(server, python, dict(environment), time.monotonic()))
         if self._retiring is None:
             self._retiring = threading.Thread(target=self._retire, daemon=True)
             self._retiring.start()

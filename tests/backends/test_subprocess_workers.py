@@ -18,6 +18,7 @@ from click.testing import CliRunner
 import consistency
 from consistency import backends, operators
 from consistency.backends.subprocess import backend as isolated
+from consistency.backends.subprocess import process
 from consistency.backends.subprocess.supervised_worker import DEATHS_IN_A_ROW
 from consistency.cli.main import main
 from consistency.core.model import Case
@@ -40,10 +41,11 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 @pytest.fixture(autouse=True)
 def no_orphans() -> Iterator[None]:
-    """Every process that a test started is gone when it ends."""
+    """Every process that a test started is gone when it ends, but those that fork them."""
     me = psutil.Process()
     before = {child.pid for child in me.children(recursive=True)}
     yield
+    before |= {kept.server.process.pid for kept in process._FORKED._kept}
     left = [child for child in me.children(recursive=True) if child.pid not in before]
     _, alive = psutil.wait_procs(left, timeout=5.0)
     assert alive == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -56,16 +57,19 @@ def ended(process: Any) -> None:
         stream.close()
 
 
-def environment(color: str) -> dict[str, str]:
-    return {**os.environ, "COLOR": color}
+def forked(servers: KeptForkServers, color: str) -> Any:
+    return servers.fork(sys.executable, {**os.environ, "COLOR": color})
 
 
 def test_children_of_one_environment_share_a_server_and_start_where_they_are_asked_for(
     servers: KeptForkServers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = servers.fork(environment("red"))
+    first = forked(servers, "red")
     monkeypatch.chdir(tmp_path)
-    second, other = servers.fork(environment("red")), servers.fork(environment("blue"))
+    second, other = (
+        forked(servers, "red"),
+        forked(servers, "blue"),
+    )
     assert first.server is second.server is not other.server
     assert asked(first) != asked(second) == f"{tmp_path} red True"
     assert asked(other) == f"{tmp_path} blue True"
@@ -79,10 +83,10 @@ def test_a_folder_that_was_deleted_is_no_obstacle(
     folder = tmp_path / "gone"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    first = servers.fork(environment("red"))
+    first = forked(servers, "red")
     assert asked(first).startswith(str(folder))
     folder.rmdir()
-    second = servers.fork(environment("red"))
+    second = forked(servers, "red")
     assert asked(second, b"leave\n") == ""
     assert second.wait(10.0) == 0
     ended(first)
@@ -93,7 +97,7 @@ def test_how_a_child_ended_is_known_and_the_next_one_comes_from_the_same_server(
     servers: KeptForkServers,
 ) -> None:
     for line, status in ((b"die\n", -signal.SIGKILL), (b"leave\n", 0)):
-        child = servers.fork(environment("red"))
+        child = forked(servers, "red")
         assert asked(child, line) == ""
         assert child.wait(10.0) == status
         ended(child)
@@ -101,27 +105,27 @@ def test_how_a_child_ended_is_known_and_the_next_one_comes_from_the_same_server(
 
 
 def test_a_server_that_died_is_replaced(servers: KeptForkServers) -> None:
-    child = servers.fork(environment("red"))
+    child = forked(servers, "red")
     assert asked(child)
     server = child.server
     server.process.kill()
     server.process.wait(10.0)
     ended(child)
-    again = servers.fork(environment("red"))
+    again = forked(servers, "red")
     assert again.server is not server
     assert asked(again)
     ended(again)
 
 
 def test_another_environment_ends_servers_without_children_only(servers: KeptForkServers) -> None:
-    red = servers.fork(environment("red"))
+    red = forked(servers, "red")
     assert asked(red)
-    blue = servers.fork(environment("blue"))
+    blue = forked(servers, "blue")
     assert asked(red)
     ended(red)
     while red.server.in_use:
         time.sleep(0.01)
-    green = servers.fork(environment("green"))
+    green = forked(servers, "green")
     assert red.server.process.poll() is not None
     assert blue.server.process.poll() is None
     ended(blue)
@@ -133,7 +137,7 @@ def test_a_server_that_nothing_uses_ends(
 ) -> None:
     monkeypatch.setattr(kept_forkservers, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(kept_forkservers, "IDLE_SECONDS", 0.3)
-    child = servers.fork(environment("red"))
+    child = forked(servers, "red")
     assert asked(child)
     time.sleep(0.6)
     assert child.server.process.poll() is None, "it has a child"
@@ -143,7 +147,7 @@ def test_a_server_that_nothing_uses_ends(
     while servers._retiring is not None and time.monotonic() < until:
         time.sleep(0.01)
     assert servers._retiring is None
-    again = servers.fork(environment("red"))
+    again = forked(servers, "red")
     assert asked(again)
     ended(again)
 
@@ -151,8 +155,7 @@ def test_a_server_that_nothing_uses_ends(
 def test_several_threads_get_a_child_each(servers: KeptForkServers) -> None:
     children: list[Any] = []
     threads = [
-        threading.Thread(target=lambda: children.append(servers.fork(environment("red"))))
-        for _ in range(8)
+        threading.Thread(target=lambda: children.append(forked(servers, "red"))) for _ in range(8)
     ]
     for thread in threads:
         thread.start()
@@ -167,7 +170,7 @@ def test_several_threads_get_a_child_each(servers: KeptForkServers) -> None:
 
 def test_children_end_with_the_pipes_of_their_run(servers: KeptForkServers) -> None:
     """As when the run is killed: nobody tells them."""
-    child = servers.fork(environment("red"))
+    child = forked(servers, "red")
     assert asked(child)
     running = psutil.Process(child.pid)
     child.kill()

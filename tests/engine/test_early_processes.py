@@ -52,9 +52,9 @@ def test_the_process_that_judges_is_the_one_started_early() -> None:
 def test_a_process_with_another_number_of_threads_is_not_taken() -> None:
     with one_early() as early:
         variables = interpreter.changed_environment(judging_program.process_variables(2))
-        assert early.take(variables) is None
+        assert early.take(sys.executable, variables) is None
         variables = interpreter.changed_environment(judging_program.process_variables(1))
-        taken = early.take(variables)
+        taken = early.take(sys.executable, variables)
         assert taken is not None
         taken.kill()
         taken.communicate()
@@ -67,7 +67,7 @@ def test_one_that_ended_is_not_taken_and_those_left_are_ended() -> None:
         process.kill()
         process.communicate()
         variables = interpreter.changed_environment(judging_program.process_variables(1))
-        assert early.take(variables) is None
+        assert early.take(sys.executable, variables) is None
     other = EarlyProcesses(1, 1)
     (waiting,) = other._waiting
     other.close()

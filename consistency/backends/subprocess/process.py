@@ -25,6 +25,7 @@ import psutil
 from ...core import forkserver, interpreter
 from ...core.exit_status import death
 from ...core.interpreter import LOAD
+from ...core.kept_forkservers import KeptForkServers
 from . import framing
 
 START_SECONDS = 180.0  # importing torch takes long on a cold disk with a virus scanner
@@ -33,7 +34,7 @@ LOOK_SECONDS = 0.1  # interval of memory checks while waiting for a reply
 _LAST_WORDS = 4096
 _FITS = 1 << 15  # bytes; a pipe buffers at least twice as much
 _WORK = LOAD + "from consistency.backends.subprocess.worker_main import main\nmain()\n"
-_FORK_SERVER = LOAD + (
+_FORKED = KeptForkServers(
     "from consistency.core.forkserver import serve\n"
     "from consistency.backends.subprocess.worker_main import load, main\n"
     "serve(int(sys.argv[2]), load, main)\n"
@@ -81,28 +82,17 @@ class WorkerSource:
     def __init__(self, python: str, changes: Mapping[str, str | None]) -> None:
         self.python = python
         self.environment = interpreter.changed_environment(changes)
-        self._fork_server: forkserver.ForkServer | None = None
 
     def begin(self) -> Any:
         """A process that is, or will become, a worker. Raises OSError if the interpreter cannot be
         started."""
         if forkserver.USABLE:
-            if self._fork_server is None or self._fork_server.process.poll() is not None:
-                self.close()
-                self._fork_server = forkserver.ForkServer(
-                    interpreter.command(self.python, _FORK_SERVER), self.environment
-                )
-            return self._fork_server.fork()
+            return _FORKED.fork(self.python, self.environment)
         return self.start(_WORK)
 
     def start(self, program: str) -> Any:
         """A new process that runs ``program`` (:data:`LOAD` and the code after it)."""
         return interpreter.start(self.python, program, self.environment)
-
-    def close(self) -> None:
-        if self._fork_server is not None:
-            self._fork_server.close()
-        self._fork_server = None
 
 
 class ProgramSource(WorkerSource):
@@ -114,13 +104,13 @@ class ProgramSource(WorkerSource):
         python: str,
         changes: Mapping[str, str | None],
         program: str,
-        take: Callable[[Mapping[str, str]], Any | None] | None = None,
+        take: Callable[[str, Mapping[str, str]], Any | None] | None = None,
     ) -> None:
         super().__init__(python, changes)
         self._program, self._take = LOAD + program, take
 
     def begin(self) -> Any:
-        process = self._take(self.environment) if self._take is not None else None
+        process = self._take(self.python, self.environment) if self._take is not None else None
         return self.start(self._program) if process is None else process
 
 

@@ -84,8 +84,6 @@ class SupervisedWorker(Backend):
                 worker.kill()
         self._spares.close()
         self._adapters = None
-        if self._source is not None:
-            self._source.close()
         self._source = self._worker = self._spawned = self._opened = None
         self._runs_cases = False
         self._pending.clear()

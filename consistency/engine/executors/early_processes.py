@@ -37,16 +37,16 @@ class EarlyProcesses:
         self._waiting: list[Any] = []
         with contextlib.suppress(OSError):  # the executor will meet it again, and tell it
             if forkserver.USABLE and count:
-                FORKED.prepare(self._environment)
+                FORKED.prepare(sys.executable, self._environment)
                 return
             self._waiting = [
                 interpreter.start(sys.executable, interpreter.LOAD + PROGRAM, self._environment)
                 for _ in range(count)
             ]
 
-    def take(self, environment: Mapping[str, str]) -> Any | None:
-        """One that has ``environment``, if there is one left."""
-        if environment != self._environment:
+    def take(self, python: str, environment: Mapping[str, str]) -> Any | None:
+        """One that runs ``python`` with ``environment``, if there is one left."""
+        if python != sys.executable or environment != self._environment:
             return None
         while self._waiting:
             process = self._waiting.pop()
