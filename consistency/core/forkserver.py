@@ -74,8 +74,8 @@ class ForkServer:
 
     @property
     def in_use(self) -> bool:
-        """Whether a worker of its is alive, or is to be."""
-        return bool(self._alive) or not self._born.empty()
+        """Whether it is there and has a child that is alive, or is to be."""
+        return self.process.poll() is None and (bool(self._alive) or not self._born.empty())
 
     def close(self) -> None:
         self._control.close()
@@ -95,8 +95,9 @@ class ForkServer:
             for line in stream:
                 kind, pid, *status = line.split()
                 if kind == "p":
-                    child = self._born.get()
+                    child = self._born.queue[0]  # until it is alive, so that it is never neither
                     self._alive[int(pid)] = child
+                    self._born.get()
                     child.begun(int(pid))
                 elif int(pid) in self._alive:
                     self._alive.pop(int(pid)).ended(int(status[0]))

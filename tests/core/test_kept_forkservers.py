@@ -112,6 +112,7 @@ def test_a_server_that_died_is_replaced(servers: KeptForkServers) -> None:
     server.process.wait(10.0)
     ended(child)
     again = forked(servers, "red")
+    assert [kept.server for kept in servers._kept] == [again.server]
     assert again.server is not server
     assert asked(again)
     ended(again)
