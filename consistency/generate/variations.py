@@ -185,8 +185,6 @@ def variations(operator: Operator, case: Case) -> Iterator[Case]:
         return
     written = bool(operator.mutates or operator.leading or operator.name.endswith("_"))
     for number, tensor in enumerate(case.tensors[:4]):
-        if number == 0 and _is_narrow_group(operator, case):
-            continue
         if isinstance(tensor, TensorRecipe) and tensor.base and _is_plain(tensor):
             for other in _layouts(tensor, overlap=not written):
                 changed = _with_tensor(case, number, other)
@@ -202,15 +200,6 @@ def variations(operator: Operator, case: Case) -> Iterator[Case]:
         first = case.tensors[0]
         if isinstance(first, TensorRecipe) and _is_plain(first):
             yield _with_tensor(case, 0, replace(first, values=LARGE))
-
-
-def _is_narrow_group(operator: Operator, case: Case) -> bool:
-    """Whether the case is a grouped convolution of images one pixel wide: in another layout float64
-    itself mixes up their channels, going back (docs/findings.md)."""
-    if operator.family != "convolution" or case.kwargs.get("groups", 1) == 1:
-        return False
-    image = case.tensors[0]
-    return isinstance(image, TensorRecipe) and image.base[-1:] == (1,)
 
 
 def _layouts(tensor: TensorRecipe, *, overlap: bool) -> Iterator[TensorRecipe]:

@@ -91,12 +91,11 @@ def least(d: Drawing, queries: int, keys: int) -> TensorRecipe:
     it, or -inf, and ordinary numbers for the others. Kernels go through long rows in blocks, whose
     first ones may be hidden wholly. Where the least number hides every key, as in a batch's row of
     padding, all keys weigh the same."""
-    number = d.choice("-max", "-max", "-inf", "every")
+    number, every = d.choice(("-max", False), ("-max", False), ("-inf", False), ("-max", True))
     hidden = (
         keys - d.integer(1, min(keys, 64)) if keys > 64 and d.flag() else d.integer(0, keys - 1)
     )
-    if number == "every":
-        number, hidden = "-max", keys
+    hidden = keys if every else hidden
     values = ("leading", -4.0, 4.0, hidden * queries, number)
     of_keys = d.tensor((keys, queries), BIAS, values=values, layout=False)
     return replace(of_keys, view=(("transpose", 0, 1),))

@@ -4,12 +4,11 @@ values."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
-from .declare import EXACT, FLOATS, REAL, Call, Domain, Drawing, Operator, Sample, call, products
+from .declare import EXACT, FLOATS, REAL, Call, Drawing, Operator, Sample, call, products
 from .hooks import Tensors, hook
-from .network_layers import as_in_networks
+from .network_layers import as_in_networks, weights
 from .parameter_sampling import per_dim, spread, summed
 
 LINEAR = frozenset({"linear"})
@@ -93,12 +92,6 @@ def pointwise(d: Drawing, rank: int) -> Call:
     )
 
 
-def weights(domain: Domain) -> Domain:
-    """Without NaN and infinities: whether padding and the gaps of a stride are zeros to multiply
-    with, or are left out, is not defined."""
-    return replace(domain, propagates=())
-
-
 def convolution(rank: int) -> Sample:
     """Batched and unbatched, with and without bias; padding as numbers, ``"same"`` or
     ``"valid"``. One in sixteen has a kernel of one element and many channels, and one is a layer of
@@ -129,11 +122,7 @@ def convolution(rank: int) -> Sample:
         spatial = [d.size(low, max(low, MOST[rank])) for low in min_sizes]
         domain = summed(d, c_in * math.prod(kernel))
         bias = (d.tensor((groups * c_out,), domain),) if d.flag() else ()
-        # Of images one pixel wide in another layout float64 mixes up the channels of a group, going
-        # back (docs/findings.md).
-        image = d.tensor(
-            (*batch, groups * c_in, *spatial), domain, layout=groups == 1 or spatial[-1] > 1
-        )
+        image = d.tensor((*batch, groups * c_in, *spatial), domain)
         return call(
             image, d.tensor((groups * c_out, c_in, *kernel), weights(domain)), *bias, **kwargs
         )

@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from .declare import Call, Drawing, call
-from .parameter_sampling import summed
+from .declare import Call, Domain, Drawing, call
+from .parameter_sampling import spread, summed
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,12 @@ TRANSPOSED_LAYERS = {
 FEW_CHANNELS = 8
 
 
+def weights(domain: Domain) -> Domain:
+    """Without NaN and infinities: whether padding and the gaps of a stride are zeros to multiply
+    with, or are left out, is not defined."""
+    return replace(domain, propagates=())
+
+
 def as_in_networks(d: Drawing, rank: int, *, transposed: bool = False) -> Call:
     """A layer of a well-known network, one time in four with another stride. Shrinks to the first
     layer, one channel and the smallest image."""
@@ -95,8 +101,7 @@ def as_in_networks(d: Drawing, rank: int, *, transposed: bool = False) -> Call:
     groups = d.integer(2, FEW_CHANNELS) if layer.depthwise else 1
     c_in = layer.colors or (1 if layer.depthwise else d.size(1, FEW_CHANNELS))
     c_out = d.integer(1, 2) if layer.depthwise else d.size(1, FEW_CHANNELS)
-    padding = layer.padding if isinstance(layer.padding, tuple) else (layer.padding,) * rank
-    steps = layer.stride if isinstance(layer.stride, tuple) else (layer.stride,) * rank
+    padding, steps = spread(layer.padding, rank), spread(layer.stride, rank)
     if transposed:
         image = [d.size(1, 4) for _ in layer.kernel]
     else:
@@ -107,13 +112,9 @@ def as_in_networks(d: Drawing, rank: int, *, transposed: bool = False) -> Call:
         image = [d.size(low, low + 2 * step) for low, step in zip(least, steps, strict=True)]
     channels = (c_in * groups, c_out) if transposed else (c_out * groups, c_in)
     domain = summed(d, c_in * math.prod(layer.kernel))
-    # Whether padding and the gaps of a stride are zeros to multiply with is not defined.
-    finite = replace(domain, propagates=())
     bias = (d.tensor((c_out * groups,), domain),) if d.flag() else ()
     x = d.tensor(
-        (d.integer(1, 2), c_in * groups, *image),
-        finite if transposed else domain,
-        layout=groups == 1 or image[-1] > 1,  # as in convolution.convolution
+        (d.integer(1, 2), c_in * groups, *image), weights(domain) if transposed else domain
     )
     options = {
         name: value
@@ -125,4 +126,5 @@ def as_in_networks(d: Drawing, rank: int, *, transposed: bool = False) -> Call:
         )
         if value != default
     }
-    return call(x, d.tensor((*channels, *layer.kernel), finite), *bias, **options)
+    kernel = d.tensor((*channels, *layer.kernel), weights(domain))
+    return call(x, kernel, *bias, **options)

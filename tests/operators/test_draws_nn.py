@@ -158,9 +158,9 @@ def test_observing_survives_wrong_outputs(operator: Operator) -> None:
             operator.observe(tuple(arguments.args), arguments.kwargs, outputs)
 
 
-def test_convolutions_leave_out_what_crashes_or_has_no_right_reference() -> None:
-    """In bfloat16 windows of padding only; everywhere grouped images one pixel wide that are not
-    contiguous."""
+def test_convolutions_leave_out_what_crashes_only() -> None:
+    """In bfloat16 windows of padding only; grouped images one pixel wide that are not contiguous,
+    of which float64 mixes up the channels, are drawn."""
     conv2d = next(operator for operator in OPERATORS if operator.name == "nn.functional.conv2d")
     padded = narrow = 0
     for case in [
@@ -180,9 +180,8 @@ def test_convolutions_leave_out_what_crashes_or_has_no_right_reference() -> None
                 p <= (k - 1) * s
                 for p, k, s in zip(padding, weight.shape[2:], dilation, strict=True)
             ), case.line
-        if arguments.kwargs.get("groups", 1) > 1 and image.shape[-1] == 1:
-            narrow += 1
-            assert image.is_contiguous(), case.line
+        grouped = arguments.kwargs.get("groups", 1) > 1
+        narrow += grouped and image.shape[-1] == 1 and not image.is_contiguous()
     assert padded
     assert narrow
 
