@@ -54,11 +54,7 @@ def scan(domain: Domain, *, dtypes: bool = False) -> Sample:
 
 
 def factors(d: Drawing) -> Call:
-    """Near 1 where a row is long, so that products stay in range.
-
-    In float16 away from 0: the gradient that torch computes is a sum of products divided by a
-    factor, and they must not vanish.
-    """
+    """Near 1 where a row is long, so that products stay in range."""
     shape = reducible(d, 512)
     dim = d.dim(shape)
     count = shape[dim] if shape else 1
@@ -67,16 +63,7 @@ def factors(d: Drawing) -> Call:
         if d.dtype in ("uint8", "int8", "int16") and count <= 4 and d.flag():
             values = ("integers", *INTEGER_RANGE[d.dtype])
         return call(d.tensor(shape, values=values), dim)
-    if d.dtype == "float16":
-        domain = (
-            Domain(0.25, 2.0)
-            if count <= 4
-            else Domain(0.875, 1.125)
-            if count <= 64
-            else Domain(1.0 - 2.0**-6, 1.0 + 2.0**-6)
-        )
-    else:
-        domain = Domain(wide=(-2, 1)) if count <= 12 else Domain(0.875, 1.125)
+    domain = Domain(wide=(-2, 1)) if count <= 12 else Domain(0.875, 1.125)
     # Without NaN, as in prod.
     return call(d.tensor(shape, replace(domain, propagates=())), dim)
 

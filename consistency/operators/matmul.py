@@ -186,8 +186,6 @@ def baddbmm(d: Drawing) -> Call:
     batch, (m, k, n) = d.size(1, 3), sizes(d, 17)
     domain, added = summed(d, k), d.broadcastable((batch, m, n))
     scales = scaling(d)
-    if d.dtype == "bfloat16" and scales.get("alpha") == 0.0:  # torch's CPU then forgets beta
-        scales["alpha"] = 1.0
     return call(
         addend(d, added, domain, scales),
         d.tensor((batch, m, k), factor(domain, scales)),

@@ -86,8 +86,8 @@ def windows(
         kwargs["dilation"] = per_dim(d, rank, 1, d.choice(2, 3))
         dilation = spread(kwargs["dilation"], rank)
         extent = [(k - 1) * s + 1 for k, s in zip(extent, dilation, strict=True)]
-    # avg_pool3d forgets the padding. Where a window holds padding only, max_pool2d's gradient
-    # writes beyond its memory.
+    # avg_pool3d refuses a kernel that fits the image with its padding only. Where a window holds
+    # padding only, max_pool2d's gradient writes beyond its memory.
     min_sizes = [
         k if rank == 3 else max(s, k - 2 * p)
         for k, s, p in zip(extent, dilation, padding, strict=True)
