@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
 
 from .. import operators
@@ -33,5 +34,8 @@ def misnamed_operator(pattern: str) -> str:
     return f"operator {pattern!r:.80} matches none that is known{hint}"
 
 
-def _matches(names: Iterable[str], pattern: str) -> bool:
-    return any(fnmatchcase(name, pattern) for name in names)
+def _matches(names: Collection[str], pattern: str) -> bool:
+    if pattern.removesuffix("*") in names:  # as most patterns do: each name is looked at only else
+        return True
+    start = re.split(r"[*?[]", pattern, maxsplit=1)[0]
+    return any(name.startswith(start) and fnmatchcase(name, pattern) for name in names)

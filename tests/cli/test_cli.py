@@ -112,8 +112,8 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def test_a_run_as_a_process() -> None:
     done = process(
-        "consistency", "run", "matmul", "exp", "--examples", "3", "--backend", "cpu", "--backend",
-        "numpy",
+        "consistency", "run", "matmul", "exp", "--dtype", "float32", "--examples", "3",
+        "--backend", "cpu", "--backend", "numpy",
         "--json", "results.jsonl", "--out", "bundle",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -219,8 +219,14 @@ def again(output: str) -> str:
     return re.findall(r"^ +again: +(.+)$", output, re.MULTILINE)[0]
 
 
+OFF = (
+    "run exp --dtype float32 --direction forward --examples 3 --no-shipped --no-exhaustive "
+    "--backend users.py:Off"
+)
+
+
 def test_the_command_that_is_printed_fails_again() -> None:
-    result = cli("run exp --dtype float32 --direction forward --examples 3 --backend users.py:Off")
+    result = cli(OFF)
     assert result.exit_code == 1
     assert "✗ exp · float32 · forward · off   divergent: " in result.output
     assert re.search(r"^✗ \d+ divergent", result.output.splitlines()[-1])
@@ -243,7 +249,7 @@ def test_the_command_that_is_printed_fails_again() -> None:
 
 
 def test_the_case_in_the_command_was_made_smaller() -> None:
-    result = cli("run exp --dtype float32 --direction forward --examples 3 --backend users.py:Off")
+    result = cli(OFF)
     shown = lookup.find(shlex.split(again(result.output))[2]).case
     (small,) = [
         row for row in rows(next(Path("reports").glob("*/results.jsonl"))) if row.get("shrunk")

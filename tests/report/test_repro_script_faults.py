@@ -180,7 +180,7 @@ class Found:
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(2, id="every second"),
+        pytest.param(4, id="every fourth"),
         pytest.param(1, id="all", marks=pytest.mark.nightly),
     ],
 )

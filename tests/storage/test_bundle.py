@@ -184,7 +184,14 @@ def test_allowed_reduced_precision_still_only_warns(tmp_path: Path) -> None:
 
 def test_a_failure_keeps_its_tensors(tmp_path: Path) -> None:
     run = consistency.run(
-        ["exp"], [Off()], ["float32"], ["forward"], examples=8, out=tmp_path / "b"
+        ["exp"],
+        [Off()],
+        ["float32"],
+        ["forward"],
+        examples=8,
+        shipped=False,
+        exhaustive=False,
+        out=tmp_path / "b",
     )
     assert run.failures
     for failing in run.failures:
@@ -218,7 +225,14 @@ def test_every_failure_gets_a_row_but_not_every_one_a_folder(
     monkeypatch.setattr(bundle_writer, "MAX_FAILURE_FOLDERS", 2)
     monkeypatch.setattr(unit_runner, "SHRINK_SECONDS", 0.5)
     run = consistency.run(
-        ["exp", "sinh"], [Off()], ["float32"], ["forward"], examples=8, out=tmp_path / "b"
+        ["exp", "sinh"],
+        [Off()],
+        ["float32"],
+        ["forward"],
+        examples=8,
+        shipped=False,
+        exhaustive=False,
+        out=tmp_path / "b",
     )
     folders = {path.name for path in (tmp_path / "b" / "failures").iterdir()}
     lines = [

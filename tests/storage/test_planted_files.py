@@ -124,7 +124,10 @@ def test_nothing_is_written_through_what_was_planted(
 def test_failures_are_not_written_into_a_link(outside: Path, tmp_path: Path) -> None:
     backend = tmp_path / "wrong.py"
     backend.write_text(WRONG, encoding="utf-8")
-    line = f"run exp --backend {backend}:Wrong --dtype float32 --examples 3 --no-shrink --out {{}}"
+    line = (
+        f"run exp --backend {backend}:Wrong --dtype float32 --examples 3 --no-shipped "
+        "--no-exhaustive --no-shrink --out {}"
+    )
     folder = tmp_path / "b"
     assert command(line, folder).exit_code == 1
     results = folder / "results.jsonl"

@@ -22,7 +22,10 @@ CASE = Case("exp", "float32")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("own") / "bundle"
     backend = Path(__file__).parent.parent / "data" / "wrong_backend.py"
-    line = "run matmul --dtype float32 --examples 3 --no-shrink --no-fingerprint -b {} -o {}"
+    line = (
+        "run matmul --dtype float32 --examples 3 --no-shipped --no-shrink --no-fingerprint "
+        "-b {} -o {}"
+    )
     assert command(line, f"{backend}:backend", folder).exit_code in (0, 1)
     return folder
 

@@ -40,9 +40,11 @@ def ldexp(input: Operand, other: Operand) -> Array:
     wide = np.promote_types(x.dtype, np.float64)
     x, y = x.astype(wide), y.astype(wide)
     finite = np.isfinite(y)
-    floor = np.floor(np.where(finite, y, 0))
+    # Beyond 2²⁰ the power is infinite or 0 in every format; int32 holds such exponents.
+    floor = np.floor(np.where(finite, np.clip(y, -(2.0**20), 2.0**20), 0))
     mantissa, exponent = np.frexp(x)
-    scaled = np.ldexp(mantissa * np.exp2(y - floor), exponent + floor.astype(np.int32))
+    fraction = np.exp2(np.clip(y - floor, 0, 1))
+    scaled = np.ldexp(mantissa * fraction, exponent + floor.astype(np.int32))
     return np.asarray(np.where(finite, scaled, x * np.exp2(y))).astype(dtype)
 
 

@@ -33,18 +33,18 @@ def corners(operator: Operator, cases: list[Case]) -> Iterator[Case]:
     if operator.family in LEFT_OUT or ".squares" in operator.name:
         return
     reached = {told for case in cases for told in told_by(case)}
-    plain = [case for case in cases if _is_plain(case)]
-    plain.sort(key=lambda case: (len(case.args) + len(case.kwargs), _elements(case)))
+    plain = [case for case in cases if is_plain(case)]
+    plain.sort(key=lambda case: (len(case.args) + len(case.kwargs), elements(case)))
     for number in range(len(CORNERS)):
         if CORNERS[number][0] not in reached:
             tried = (case for base in plain[:BASES] for case in CORNERS[number][1](base))
-            found = next((case for case in tried if _is_callable(operator, case)), None)
+            found = next((case for case in tried if is_callable(operator, case)), None)
             if found is not None:
                 reached |= told_by(found)
                 yield found
     if operator.family in OF_EXTREMES:
         for base in plain[:2]:
-            yield from (case for case in _extremes(base) if _is_callable(operator, case))
+            yield from (case for case in _extremes(base) if is_callable(operator, case))
 
 
 def told_by(case: Case) -> set[str]:
@@ -116,13 +116,13 @@ def _deepened(case: Case) -> Iterator[Case]:
         )
 
 
-def _transposed(t: TensorRecipe) -> TensorRecipe:
+def transposed(t: TensorRecipe) -> TensorRecipe:
     *others, rows, columns = t.base
     n = len(t.base)
     return replace(t, base=(*others, columns, rows), view=(("transpose", n - 2, n - 1),))
 
 
-def _expanded(t: TensorRecipe) -> TensorRecipe:
+def expanded(t: TensorRecipe) -> TensorRecipe:
     return replace(t, base=(1, *t.base[1:]), view=(("expand", *t.base),))
 
 
@@ -132,8 +132,8 @@ def _nan_at(end: int) -> Change:
 
 CORNERS: tuple[tuple[str, Callable[[Case], Iterator[Case]]], ...] = (
     ("empty", _resized), ("one element", _single), ("0-d", _scalars),
-    ("six dimensions", _deepened), ("transposed", _first(_transposed, 2)),
-    ("expanded", _first(_expanded, 2)),
+    ("six dimensions", _deepened), ("transposed", _first(transposed, 2)),
+    ("expanded", _first(expanded, 2)),
     *((f"longer than {n - 3}", _lengthened(n)) for n in LONG),
     ("NaN first", _first(_nan_at(0), 1)), ("NaN last", _first(_nan_at(-1), 1)),
 )  # fmt: skip
@@ -154,7 +154,7 @@ def _extremes(case: Case) -> Iterator[Case]:
     yield from (_with_tensor(case, 0, other) for other in others)
 
 
-def _is_plain(case: Case) -> bool:
+def is_plain(case: Case) -> bool:
     tensors = case.tensors
     return bool(tensors) and all(
         isinstance(t, TensorRecipe) and not t.view and not t.special and t.values[0] in values.PLAIN
@@ -162,10 +162,10 @@ def _is_plain(case: Case) -> bool:
     )
 
 
-def _elements(case: Case) -> int:
+def elements(case: Case) -> int:
     return sum(math.prod(t.base) for t in case.tensors if isinstance(t, TensorRecipe))
 
 
-def _is_callable(operator: Operator, case: Case) -> bool:
-    small = _elements(case) <= MOST_ELEMENTS
+def is_callable(operator: Operator, case: Case) -> bool:
+    small = elements(case) <= MOST_ELEMENTS
     return small and not is_unsafe(operator, case) and is_possible(operator, case)

@@ -17,7 +17,6 @@ from consistency.generate.variations import is_possible
 from consistency.generate.varied import operand_dtypes, wider
 from consistency.operators.declare import Operator
 
-from . import corners as corner_cases
 from . import ordinary_calls, plain_calls
 from .candidates import (
     COUNT,
@@ -29,8 +28,10 @@ from .candidates import (
     least_odd,
     vanishing,
 )
+from .corners import corners as of_first
 from .measure import quick
 from .noticing import CaseJudge, healthy
+from .operand_corners import operand_corners
 from .other_formats import translated
 from .reach import reach
 from .results import EVERYTHING, UNDEFINED
@@ -153,10 +154,10 @@ def zeros(operator: Operator, dtype: str, failing: list[Case] | None = None) -> 
 
 
 def corners(operator: Operator, dtype: str, failing: list[Case] | None = None) -> list[Case]:
-    """Calls without elements, of one, of six dimensions and the like (:mod:`.corners`), where those
-    of a quick run are none; as :func:`further`."""
-    found = []
-    for case in corner_cases.corners(operator, list(quick(operator, dtype))):
+    """Calls without elements, of one, of six dimensions and the like (:mod:`.corners`,
+    :mod:`.operand_corners`), where those of a quick run are none; as :func:`further`."""
+    found, shipped = [], list(quick(operator, dtype))
+    for case in (*of_first(operator, shipped), *operand_corners(operator, shipped)):
         told = soundness(operator, case)
         if told == "failing" and failing is not None:
             failing.append(case)
