@@ -342,15 +342,21 @@ def _ascending(
 
 
 def _diagonal(
-    bits: bitstream.Bits, blanks: int, first: int, form: Format, size: int, weight: float
+    bits: bitstream.Bits,
+    blanks: int,
+    first: int,
+    form: Format,
+    size: int,
+    weight: float,
+    exponent: int = 0,
 ) -> Array:
-    """Even over [-1, 1] with ``weight`` added on the diagonal of each size × size block:
-    well-conditioned matrices."""
+    """Even over [-1, 1] with ``weight`` added on the diagonal of each size × size block, all of it
+    times 2 to the ``exponent``: well-conditioned matrices."""
     numbers = _uniform(bits, blanks, first, form, -1.0, 1.0)
     if not numbers.size:
         return numbers
     numbers.reshape(-1, size, size)[:, range(size), range(size)] += weight
-    return numbers
+    return numbers * 2.0**exponent
 
 
 def _exchanged(

@@ -154,8 +154,9 @@ def interleaved(d: Drawing) -> Call:
 
 
 def padded(d: Drawing) -> Call:
-    """Every mode; negative padding crops. One row in thirty-two is longer than 2¹⁶ elements, which
-    some kernels count in 16 bits. Shrinks to short rows."""
+    """Every mode; negative padding crops. Constants may stand around every dimension, also around
+    one of a single element. One row in thirty-two is longer than 2¹⁶ elements, which some kernels
+    count in 16 bits. Shrinks to short rows."""
     mode = d.choice("constant", "reflect", "replicate", "circular") if d.floating else "constant"
     if mode != "constant" and d.integer(0, 31) == 31:
         row = d.tensor((1, 1, d.choice(65537, 70001, 65536)), layout=False)
@@ -167,6 +168,9 @@ def padded(d: Drawing) -> Call:
         d.integer(1, 4),
         *sizes,
     )
+    if mode == "constant" and d.choice(False, False, True):
+        sizes = [*sizes[:-1], 1] if d.flag() else sizes
+        shape = tuple(sizes)
     pads: list[int] = []
     for size in reversed(sizes):
         max_padding = {"constant": 4, "reflect": size - 1, "replicate": 5, "circular": size}[mode]

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..core.dtypes import form_of
 from ..core.recipe import Step, TensorRecipe
 from .declare import (
     FLOAT,
@@ -36,6 +37,7 @@ from .singular_vectors import of_condition, of_matrix_norm
 RIGHT = Domain(wide=(-6, 6), propagates=())
 ENTRIES = replace(UNIT, propagates=())
 WEAK = Domain(0.0, 2.0**-5, propagates=())  # scales of reflectors
+FEW_ROWS = 5  # of matrices that may be many
 
 
 def matrices(
@@ -48,20 +50,27 @@ def matrices(
     signed: bool = False,
     large: bool = False,
     exchanged: bool = False,
+    subnormal: bool = False,
 ) -> TensorRecipe:
     """Well-conditioned n × n matrices, or ``rows`` of them below each other; batched, transposed,
-    or a slice of others.
+    or a slice of others. Small ones may be many, for which GPUs have kernels of their own.
 
     ``signed``: some have a negative diagonal, and with odd n a negative determinant. ``large``:
     some have a diagonal in the thousands, so that their singular values are close to each other.
     ``exchanged``: some have zeros on the diagonal, and cannot be eliminated without a pivot.
+    ``subnormal``: some have subnormal numbers only, whose reciprocals are infinite.
     """
     usual = (n + 1.0, 2.0 * math.ceil(math.sqrt(n)))
     weight = d.choice(*usual, *[-(n + 1.0)] * signed, *[2.0**12 * (n + 1.0)] * large)
     values: tuple[Any, ...] = ("positive-definite", n) if definite else ("diagonal", n, weight)
     if exchanged and rows == 1 and d.choice(*[False] * 7, True):
         values = ("exchanged", n, abs(weight))
-    shape = (*d.shape(0, 1, most=most), rows * n, n)
+    form = form_of(d.dtype)
+    if subnormal and values[0] == "diagonal" and form and d.integer(0, 15) == 15:
+        values = (*values[:2], n + 1.0, form.min_exponent - 8)
+    many = n <= FEW_ROWS and d.integer(0, 7) == 7
+    batch = (d.choice(9, 17, 33),) if many else d.shape(0, 1, most=most)
+    shape = (*batch, rows * n, n)
     view: tuple[Any, ...] = ()
     match d.choice("plain", "plain", "transpose", "select", "slice"):
         case "transpose" if rows == 1:
@@ -91,6 +100,7 @@ def square(
     definite: bool = False,
     signed: bool = False,
     exchanged: bool = False,
+    subnormal: bool = False,
     **options: tuple[Any, ...],
 ) -> Sample:
     def sample(d: Drawing) -> Call:
@@ -102,6 +112,7 @@ def square(
                 signed=signed,
                 large=True,
                 exchanged=exchanged,
+                subnormal=subnormal,
             ),
             **optional_arguments(d, **options),
         )
@@ -368,12 +379,17 @@ OPERATORS = [
     ),
     op(
         "linalg.det",
-        square(17, signed=True, exchanged=True),
+        square(17, signed=True, exchanged=True, subnormal=True),
         accumulated("normwise", of_size),  # the product of the pivots is rounded n times
         complex=True,
         out=True,
     ),
-    op("linalg.slogdet", square(signed=True, exchanged=True), complex=True),
+    op(
+        "linalg.slogdet",
+        square(signed=True, exchanged=True, subnormal=True),
+        # The sign is a product of n phases.
+        complex=ComplexVariant(error=accumulated("normwise", of_size)),
+    ),
     op("logdet", square(definite=True), complex=True),
     op("linalg.cholesky", square(definite=True, upper=(True,)), complex=True, out=True),
     op("linalg.cholesky_ex", square(definite=True, upper=(True,)), complex=True),

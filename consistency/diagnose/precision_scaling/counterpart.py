@@ -29,7 +29,8 @@ def float64_counterpart(case: Case) -> Case | None:
     def widened(value: recipe.Arg) -> recipe.Arg:
         match value:
             case TensorRecipe(dtype="float32"):
-                if value.special or value.values[0] in _FORMAT_DEPENDENT_CLASSES:
+                of_format = value.values[0] in _FORMAT_DEPENDENT_CLASSES
+                if value.special or of_format or _is_scaled_to_format(value):
                     raise RecipeError("numbers that depend on the format have no float64 twin")
                 return replace(value, dtype="float64")
             case recipe.Literal():
@@ -54,6 +55,11 @@ def float64_counterpart(case: Case) -> Case | None:
         )
     except RecipeError:
         return None
+
+
+def _is_scaled_to_format(tensor: TensorRecipe) -> bool:
+    """Whether these are matrices times a power of two, which the format's range gives."""
+    return tensor.values[0] == "diagonal" and len(tensor.values) > 3
 
 
 def applies(operator: Operator) -> bool:

@@ -77,7 +77,7 @@ def _ends(name: str, parameters: list[Any], count: int) -> float | None:
         case "offset":
             return abs(_number(parameters[0])) + abs(_number(parameters[1]))
         case "diagonal" | "exchanged":
-            return 1 + abs(_number(parameters[1]))
+            return math.ldexp(1 + abs(_number(parameters[1])), int((*parameters, 0)[2]))
     return None
 
 

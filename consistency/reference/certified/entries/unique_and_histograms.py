@@ -24,7 +24,8 @@ class _Runs:
     """Runs of equal rows in a given order: the first row of each run, the run of each row, the
     lengths of the runs.
 
-    Equal rows are represented by the first one in the tensor; zeros of either sign are equal.
+    Equal rows are represented by the first one in the tensor; zeros of either sign are equal. NaN
+    equals nothing, and comes last, as torch sorts it.
     """
 
     def __init__(self, rows: list[tuple[Any, ...]], ordered: bool) -> None:
@@ -48,11 +49,13 @@ def _runs(self: Any, dim: int | None, ordered: bool) -> Callable[[], _Runs]:
 
     @functools.cache
     def find() -> _Runs:
-        values = everything(self)
-        if any(is_nan(v) for v in values.reshape(-1).tolist()):
-            raise Unknowable("distinct values with NaN among them")
+        values = everything(self).reshape(-1).tolist()
+        unordered = [place for place, value in enumerate(values) if is_nan(value)]
+        if unordered and ordered and dim is not None:
+            raise Unknowable("an order of slices with NaN among them")
         result = np.empty(self.size, dtype=object)
-        result[:] = keys(values.reshape(-1).tolist())
+        numbers = iter(keys([value for value in values if not is_nan(value)]))
+        result[:] = [(1, n) if is_nan(v) else (0, next(numbers)) for n, v in enumerate(values)]
         table = result.reshape(self.shape)
         rows = (
             table.reshape(-1, 1)
@@ -65,8 +68,9 @@ def _runs(self: Any, dim: int | None, ordered: bool) -> Callable[[], _Runs]:
 
 
 def _unique_results(
-    self: Any, runs: Callable[[], _Runs], dim: int | None, result: Any
+    self: Any, dim: int | None, ordered: bool, result: Any
 ) -> tuple[Node, Node, Node]:
+    runs = _runs(self, dim, ordered)
     labels = np.arange(self.size).reshape(self.shape)
     flat = labels.reshape(-1) if dim is None else labels
     shape = tuple(result[0].shape)
@@ -85,7 +89,12 @@ def _unique_results(
             else Deferred(tuple(result[position].shape), make)
         )
 
-    inverse = deferred(1, lambda: runs().inverse.reshape(tuple(result[1].shape)))
+    def inverses() -> Any:
+        if ordered and sum(map(is_nan, everything(self).reshape(-1).tolist())) > 1:
+            raise Unknowable("which NaN is which")
+        return runs().inverse.reshape(tuple(result[1].shape))
+
+    inverse = deferred(1, inverses)
     return gather(self, first, shape), inverse, deferred(2, lambda: np.asarray(runs().counts))
 
 
@@ -97,7 +106,7 @@ def unique(
     return_inverse: bool = False,
     return_counts: bool = False,
 ) -> Any:
-    return _unique_results(self, _runs(self, None, True), None, result)
+    return _unique_results(self, None, True, result)
 
 
 @entry("unique_dim")
@@ -110,7 +119,7 @@ def unique_dim(
     return_counts: bool = False,
 ) -> Any:
     """Slices in lexicographic order."""
-    return _unique_results(self, _runs(self, dim, True), dim, result)
+    return _unique_results(self, dim, True, result)
 
 
 @entry("unique_consecutive")
@@ -121,7 +130,7 @@ def unique_consecutive(
     return_counts: bool = False,
     dim: Any = None,
 ) -> Any:
-    return _unique_results(self, _runs(self, dim, False), dim, result)
+    return _unique_results(self, dim, False, result)
 
 
 def _bin(x: Element, low: Element, high: Element, bins: int) -> int:
