@@ -62,6 +62,8 @@ from . import (  # noqa: F401
     thirtyfirst_list_frameworks,
     thirtyfourth_list,
     thirtyfourth_list_frameworks,
+    thirtyninth_list,
+    thirtyninth_list_frameworks,
     thirtysecond_list,
     thirtysecond_list_frameworks,
     thirtyseventh_list,

@@ -101,6 +101,8 @@ TOPICS = {
     "thirtyseventh list frameworks": "A 37th list, of other frameworks",
     "thirtyeighth list": "A 38th list, of torch's backends",
     "thirtyeighth list frameworks": "A 38th list, of other frameworks",
+    "thirtyninth list": "A 39th list, of torch's backends",
+    "thirtyninth list frameworks": "A 39th list, of other frameworks",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 
