@@ -73,7 +73,7 @@ def prepared(sources: Path, disk: Path, name: str) -> str:
     return line.replace("FAILURE", failure)
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(32)
 @pytest.mark.parametrize("number", ["ENOSPC", "EROFS"])
 @pytest.mark.parametrize("name", LINES)
 def test_one_line(sources: Path, tmp_path: Path, name: str, number: str) -> None:

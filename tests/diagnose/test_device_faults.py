@@ -319,7 +319,7 @@ FAULTS: list[tuple[str, Call, str, str, str, float]] = [
 ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("operator", "fault", "dtype", "direction", "cause", "share"),
     FAULTS,
@@ -336,6 +336,7 @@ def test_a_fault_of_real_devices_is_named(
     ][:5]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("operator", "dtype", "direction"), sorted({(f[0], f[2], f[3]) for f in FAULTS})
 )

@@ -103,7 +103,7 @@ FAULTS: list[tuple[str, Call, str, str, float]] = [
 ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("operator", "fault", "dtype", "cause", "share"),
     FAULTS,

@@ -50,7 +50,7 @@ def check(name: str, draws: int) -> None:
     )
 
 
-@pytest.mark.one_in(32)
+@pytest.mark.one_in(64)
 @pytest.mark.parametrize("name", NAMES)
 def test_draws_are_healthy(name: str) -> None:
     check(name, DRAWS)

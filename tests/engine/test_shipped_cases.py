@@ -30,7 +30,7 @@ from tests.support.adequacy.results import ONE_OFF
 from tests.support.commands import command
 
 PAIRS = [(o, d) for o in operators.registry().values() for d in o.dtypes]
-EVERY = 67  # of the pairs are judged with every change, all nightly
+EVERY = 134  # of the pairs are judged with every change, all nightly
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -64,7 +64,7 @@ def test_most_operators_have_some() -> None:
 
 @pytest.fixture(
     params=[
-        pytest.param(5, id="every fifth"),
+        pytest.param(10, id="every tenth"),
         pytest.param(1, id="every one", marks=pytest.mark.nightly),
     ]
 )

@@ -99,6 +99,7 @@ def test_healthy_calls_of_the_same_kind_are_run(line: str) -> None:
     assert reason_of(line) == ""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", sorted(operators.registry())[::23])
 @pytest.mark.usefixtures("foreign")
 def test_every_drawn_case_is_run(name: str) -> None:

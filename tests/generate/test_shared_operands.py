@@ -39,6 +39,7 @@ TRANSPOSED_FIRST = replace(FACTOR, view=(("transpose", 0, 1),))
 SQUARE = Case("mm", "float32", (FACTOR, TRANSPOSED), {}, 900)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", sorted({*PLACES, *PRODUCTS, *LISTS, ATTENTION}))
 def test_a_share_of_the_calls_of_every_such_operator(name: str) -> None:
     """They are drawn, and the healthy CPU passes."""

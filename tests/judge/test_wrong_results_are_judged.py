@@ -49,7 +49,7 @@ def judge(case: Case, operator: Operator) -> None:
         assert JUDGING_FAILED not in result.explanation, f"{result.explanation}\n{case.line}"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("family", sorted({o.family for o in operators.registry().values()}))
 def test_of_every_family(family: str) -> None:
     pairs = [

@@ -69,7 +69,7 @@ def widened(operator: Operator) -> Operator:
     return replace(operator, function=operator.reference) if pivoted else operator
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @every
 def test_draws(operator: Operator) -> None:
     if operator.callable is None:

@@ -61,6 +61,7 @@ def narrow_overflow(x: torch.Tensor, order: Any = 2, **_: Any) -> Any:
     return order == 2 and x.double().square().sum() > 65504.0 > x.double().norm()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "dtype", "situation"),
     [

@@ -316,7 +316,7 @@ PLACES = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("spec", PLACES)
 def test_devices_and_switches_come_from_the_spec(spec: str, tmp_path: Path) -> None:
     made = repro_script.script_of(faulty(spec), spec)

@@ -255,6 +255,7 @@ def judged(results: Mapping[Any, Result] | list[Result]) -> dict[tuple[str, str,
     return {r.key: r.verdict.value for r in every}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("after", [1, 2, 4, 6, 9])
 def test_a_killed_run_is_completed(
     whole: engine.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
@@ -309,6 +310,7 @@ def test_kill_9_and_resume(tmp_path: Path) -> None:
     assert judged(rows) == judged(list(run.results)) == judged(list(fresh.results))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["results.jsonl", "cases.jsonl"])
 @pytest.mark.parametrize("lost", [1, 3, 40])
 def test_an_incomplete_last_line_is_what_a_kill_leaves(
