@@ -183,11 +183,16 @@ def of_lu(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 @hook
 def of_elimination(outputs: Tensors, x: torch.Tensor, *_: Any, **__: Any) -> Any:
     """P·|L|·|U| for the product, of which the error of an elimination is a part (Higham, *Accuracy
-    and Stability*, theorem 9.3): where pivots grow, it exceeds |A|. Shapes are exact."""
+    and Stability*, theorem 9.3): where pivots grow, it exceeds |A|. Shapes are exact.
+
+    L and U are those of the rounded elimination, which are not 0 where the exact ones are: each
+    element has a share of the largest one, γ = k·u of float32 with k = 64.
+    """
     if not bool(x.isfinite().all()) or not x.numel():
         return "normwise"
     p, l, u = torch.linalg.lu(x)
     size = p.abs() @ (l.abs() @ u.abs())
+    size = size + 2.0**-18 * size.amax((-2, -1), keepdim=True)
     if x.is_complex():  # of either part
         size = size.unsqueeze(-1).expand(*size.shape, 2)
     return (size, 0.0, 0.0, 0.0, 1.0, 1.0)[: len(outputs)]

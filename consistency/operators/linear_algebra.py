@@ -365,9 +365,11 @@ def op(
 # A factor of a positive definite matrix, whose diagonal is real.
 REAL_DIAGONAL = ComplexVariant(sample=square(17, definite=True, upper=(True,)))
 OF_ALL_NUMBERS = accumulated("normwise")  # n: the numbers that a norm is of
+# Each element of an inverse is made in n steps of elimination and of substitution.
+OF_INVERSE = accumulated("normwise", of_size)
 OPERATORS = [
-    op("linalg.inv", square(exchanged=True), complex=True, out=True),
-    op("linalg.inv_ex", square(exchanged=True), complex=True),
+    op("linalg.inv", square(exchanged=True), OF_INVERSE, complex=True, out=True),
+    op("linalg.inv_ex", square(exchanged=True), OF_INVERSE, complex=True),
     op("linalg.solve", solve, complex=True, out=True),
     op("linalg.solve_triangular", triangular, complex=True, out=True),
     op(
