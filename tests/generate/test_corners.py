@@ -9,8 +9,11 @@ from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from tests.support.adequacy import search
 from tests.support.adequacy.corners import CORNERS, corners, told_by
+from tests.support.adequacy.operand_corners import OPERAND_CORNERS, operand_corners
+from tests.support.adequacy.operand_corners import told_by as told_by_operand
 
 MATRIX = TensorRecipe((4, 5), "float32", ("uniform", -1.0, 1.0), 5000)
+OTHER = TensorRecipe((4, 5), "float32", ("uniform", -1.0, 1.0), 7000)
 
 
 def test_each_corner_is_reached_once() -> None:
@@ -19,6 +22,24 @@ def test_each_corner_is_reached_once() -> None:
     for (told, _), case in zip(CORNERS, found, strict=True):
         assert told in told_by(case), told
     assert not list(corners(operators.get("exp"), [Case("exp", "float32", (MATRIX,)), *found]))
+
+
+def test_each_corner_of_a_second_tensor_is_reached_once() -> None:
+    base = Case("mul", "float32", (MATRIX, OTHER))
+    found = list(operand_corners(operators.get("mul"), [base]))
+    reached = [corner for case in found for number, corner in told_by_operand(case) if number]
+    assert set(reached) == set(OPERAND_CORNERS)
+    assert len(found) == len(OPERAND_CORNERS)
+    assert all(case.tensors[0] == MATRIX for case in found)
+    assert not list(operand_corners(operators.get("mul"), [base, *found]))
+
+
+def test_an_index_keeps_its_numbers_and_may_be_zero_everywhere() -> None:
+    places = TensorRecipe((4, 5), "int64", ("integers", 0, 3), 900)
+    base = Case("gather", "float32", (MATRIX, 0, places))
+    found = list(operand_corners(operators.get("gather"), [base]))
+    reached = {corner for case in found for number, corner in told_by_operand(case) if number}
+    assert reached == {"0 everywhere", "transposed", "expanded"}
 
 
 def test_an_extremum_gets_one_extreme_everywhere() -> None:
