@@ -41,10 +41,10 @@ def ldexp(input: Operand, other: Operand) -> Array:
     x, y = x.astype(wide), y.astype(wide)
     finite = np.isfinite(y)
     # Beyond 2²⁰ the power is infinite or 0 in every format; int32 holds such exponents.
-    floor = np.floor(np.where(finite, np.clip(y, -(2.0**20), 2.0**20), 0))
+    power = np.clip(np.where(finite, y, 0), -(2.0**20), 2.0**20)
+    floor = np.floor(power)
     mantissa, exponent = np.frexp(x)
-    fraction = np.exp2(np.clip(y - floor, 0, 1))
-    scaled = np.ldexp(mantissa * fraction, exponent + floor.astype(np.int32))
+    scaled = np.ldexp(mantissa * np.exp2(power - floor), exponent + floor.astype(np.int32))
     return np.asarray(np.where(finite, scaled, x * np.exp2(y))).astype(dtype)
 
 

@@ -20,6 +20,7 @@ MOST_TENSORS = 5  # statistics and weights of normalizations
 FEW = 4  # elements, of which a single one is hardly another case than all of them
 TOKENS = ("nan", "inf", "-inf")
 EVERYWHERE = ("0", "nan", "inf", "-inf")
+LAYOUTS = {"transpose": "transposed", "permute": "transposed", "expand": "expanded"}
 
 Change = Callable[[TensorRecipe], Iterator[TensorRecipe]]
 
@@ -73,10 +74,7 @@ def _corners_of(tensor: TensorRecipe) -> Iterator[str]:
     for end, place in (("first", 0), ("last", size - 1)):
         if places.get(place) in TOKENS:
             yield f"{places[place]} {end}"
-    for step in tensor.view:
-        yield {"transpose": "transposed", "permute": "transposed", "expand": "expanded"}.get(
-            step[0], step[0]
-        )
+    yield from (LAYOUTS[step[0]] for step in tensor.view if step[0] in LAYOUTS)
 
 
 def _recipe(case: Case, number: int) -> TensorRecipe:
