@@ -92,12 +92,12 @@ def _complex(
     return numbers
 
 
-def _hermitian(small: Raw, size: int) -> Raw:
-    """M·Mᴴ + size·I of whole numbers (exact), scaled by 1/8: what ``positive-definite`` is among
-    complex numbers."""
+def _hermitian(small: Raw, size: int, exponent: int = 0) -> Raw:
+    """M·Mᴴ + size·I of whole numbers (exact), scaled by 1/8 and by 2 to the ``exponent``: what
+    ``positive-definite`` is among complex numbers."""
     blocks = small.reshape(-1, size, size)
     product: Raw = blocks @ blocks.conj().swapaxes(-1, -2) + size * np.eye(size)
-    return product.reshape(-1) * 0.125
+    return product.reshape(-1) * 2.0 ** (exponent - 3)
 
 
 def _checked(parameters: tuple[Any, ...]) -> tuple[Any, ...]:

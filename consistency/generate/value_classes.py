@@ -360,12 +360,18 @@ def _diagonal(
 
 
 def _exchanged(
-    bits: bitstream.Bits, blanks: int, first: int, form: Format, size: int, weight: float
+    bits: bitstream.Bits,
+    blanks: int,
+    first: int,
+    form: Format,
+    size: int,
+    weight: float,
+    exponent: int = 0,
 ) -> Array:
     """As ``diagonal``, with the rows of each block in the opposite order and zeros where its
     diagonal is now: well-conditioned matrices that cannot be eliminated without exchanging
     rows."""
-    numbers = _diagonal(bits, blanks, first, form, size, weight)
+    numbers = _diagonal(bits, blanks, first, form, size, weight, exponent)
     if not numbers.size:
         return numbers
     blocks = numbers.reshape(-1, size, size)[:, ::-1].copy()
@@ -375,16 +381,16 @@ def _exchanged(
 
 
 def _positive_definite(
-    bits: bitstream.Bits, blanks: int, first: int, form: Format, size: int
+    bits: bitstream.Bits, blanks: int, first: int, form: Format, size: int, exponent: int = 0
 ) -> Array:
-    """M·Mᵀ + size·I of small whole numbers M (exact), scaled by 1/8: symmetric positive definite
-    size × size blocks."""
+    """M·Mᵀ + size·I of small whole numbers M (exact), scaled by 1/8 and by 2 to the ``exponent``:
+    symmetric positive definite size × size blocks."""
     small = _integers(bits, blanks, first, form, -3, 3)
     if not small.size:
         return _lay(0, small.astype(np.float64))
     small = small.reshape(-1, size, size)
     product = np.einsum("bij,bkj->bik", small, small) + size * np.eye(size, dtype=np.int64)
-    return np.asarray(product, dtype=np.float64).reshape(-1) * 0.125
+    return np.asarray(product, dtype=np.float64).reshape(-1) * 2.0 ** (exponent - 3)
 
 
 CLASSES: dict[str, Callable[..., Raw]] = {

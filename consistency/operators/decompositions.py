@@ -22,13 +22,14 @@ from .declare import (
     call,
 )
 from .hooks import Args, Kwargs, Tensors, hook
-from .linear_algebra import ENTRIES, matrices, order
+from .matrices import BOTH, ENTRIES, matrices, order
 from .parameter_sampling import optional_arguments
 from .singular_vectors import of_singular_vectors
 
 # Sizes beyond the blocks of LAPACK, wide and tall; more than 8192 numbers among them.
 LARGE = ((65, 64), (64, 129), (129, 64), (3, 257), (257, 3))
 # Magnitudes far apart, and whole numbers of which few are not 0: matrices of a lower rank.
+WIDEST = ("float64", "complex128")
 SCALED = Domain(wide=(-20, 20), propagates=())
 
 
@@ -72,20 +73,21 @@ def symmetric(d: Drawing) -> Call:
     if d.integer(0, 3) == 3:
         n = d.size(1, 33)
         return call(d.tensor((*d.shape(0, 1, most=3), n, n), ENTRIES), **options)
-    return call(matrices(d, order(d), definite=True), **options)
+    return call(matrices(d, order(d), definite=True, scaled=BOTH), **options)
 
 
 def dominant(d: Drawing) -> Call:
-    """With a large diagonal, or any square matrix of distinct rows."""
+    """With a large diagonal, or any square matrix of distinct rows; of any scale, where float64
+    holds the cubes that are compared."""
     if d.integer(0, 3) == 3:
         n = d.size(1, 17)
         return call(d.tensor((*d.shape(0, 1, most=3), n, n), ENTRIES, overlap=False))
-    return call(matrices(d, d.size(1, 17)))
+    return call(matrices(d, d.size(1, 17), scaled=() if d.dtype in WIDEST else BOTH))
 
 
 def regular(d: Drawing) -> Call:
     """Square, tall or wide, with pivots other than zero."""
-    matrix = matrices(d, d.size(1, 17), rows=d.integer(1, 2))
+    matrix = matrices(d, d.size(1, 17), rows=d.integer(1, 2), scaled=BOTH)
     rank = len(matrix.base)
     if not matrix.view and d.choice(False, False, True):
         return call(replace(matrix, view=(("transpose", rank - 2, rank - 1),)))

@@ -15,8 +15,8 @@ from ..core.dtypes import PARTS
 from .declare import FLOAT, Call, Drawing, Operator, accumulated, call
 from .decompositions import of_longer_side
 from .hooks import Tensors, hook
-from .linear_algebra import ENTRIES
 from .magnitudes import largest
+from .matrices import ENTRIES
 
 BESIDE = 0.125  # × the other numbers
 # Exact factors of the whole matrix, by name: numbers would be varied beyond what a format holds.

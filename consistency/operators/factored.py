@@ -10,17 +10,8 @@ import torch
 
 from ..core.recipe import TensorRecipe
 from .declare import EXACT, Call, Drawing, Operator, Sample, call
-from .linear_algebra import (
-    ENTRIES,
-    RIGHT,
-    WEAK,
-    matrices,
-    op,
-    repeated_row,
-    right_side,
-    shape_of,
-    triangle,
-)
+from .linear_algebra import WEAK, op, triangle
+from .matrices import BOTH, ENTRIES, RIGHT, matrices, repeated_row, right_side, shape_of
 from .parameter_sampling import PLAIN, optional_arguments
 
 
@@ -69,7 +60,7 @@ def symmetric(d: Drawing) -> Call:
 
 
 def any_shape(d: Drawing) -> Call:
-    return call(matrices(d, d.size(1, 17), rows=d.integer(1, 3)))
+    return call(matrices(d, d.size(1, 17), rows=d.integer(1, 3), scaled=BOTH))
 
 
 def reflected(d: Drawing) -> Call:
@@ -89,7 +80,7 @@ def ranked(d: Drawing) -> Call:
         case 5:
             return call(repeated_row(d))
         case 4:
-            return call(matrices(d, d.size(1, 17), definite=True), hermitian=True)
+            return call(matrices(d, d.size(1, 17), definite=True, scaled=BOTH), hermitian=True)
         case 3:
             return call(matrices(d, d.size(1, 17)), d.choice(2.0**-12, 2.0**24))
     matrix = matrices(d, d.size(1, 17), rows=d.integer(1, 3), large=True)

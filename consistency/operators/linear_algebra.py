@@ -10,15 +10,13 @@ from typing import Any
 
 import torch
 
-from ..core.dtypes import form_of
-from ..core.recipe import Step, TensorRecipe
+from ..core.recipe import TensorRecipe
 from .declare import (
     FLOAT,
     FLOATS,
     HALF,
     INTEGERS,
     NORMWISE,
-    UNIT,
     Call,
     ComplexVariant,
     Domain,
@@ -30,108 +28,22 @@ from .declare import (
     call,
 )
 from .hooks import Tensors, hook
+from .matrices import (
+    BOTH,
+    ENTRIES,
+    RIGHT,
+    UP,
+    matrices,
+    order,
+    repeated_row,
+    right_side,
+    shape_of,
+    square,
+)
 from .parameter_sampling import PLAIN, optional_arguments
 from .singular_vectors import of_condition, of_matrix_norm
 
-# LAPACK refuses NaN, or does not say what it does with them.
-RIGHT = Domain(wide=(-6, 6), propagates=())
-ENTRIES = replace(UNIT, propagates=())
 WEAK = Domain(0.0, 2.0**-5, propagates=())  # scales of reflectors
-FEW_ROWS = 5  # of matrices that may be many
-
-
-def matrices(
-    d: Drawing,
-    n: int,
-    *,
-    rows: int = 1,
-    definite: bool = False,
-    most: int = 3,
-    signed: bool = False,
-    large: bool = False,
-    exchanged: bool = False,
-    subnormal: bool = False,
-) -> TensorRecipe:
-    """Well-conditioned n × n matrices, or ``rows`` of them below each other; batched, transposed,
-    or a slice of others. Small ones may be many, for which GPUs have kernels of their own.
-
-    ``signed``: some have a negative diagonal, and with odd n a negative determinant. ``large``:
-    some have a diagonal in the thousands, so that their singular values are close to each other.
-    ``exchanged``: some have zeros on the diagonal, and cannot be eliminated without a pivot.
-    ``subnormal``: some have subnormal numbers only, whose reciprocals are infinite.
-    """
-    usual = (n + 1.0, 2.0 * math.ceil(math.sqrt(n)))
-    weight = d.choice(*usual, *[-(n + 1.0)] * signed, *[2.0**12 * (n + 1.0)] * large)
-    values: tuple[Any, ...] = ("positive-definite", n) if definite else ("diagonal", n, weight)
-    if exchanged and rows == 1 and d.choice(*[False] * 7, True):
-        values = ("exchanged", n, abs(weight))
-    form = form_of(d.dtype)
-    if subnormal and values[0] == "diagonal" and form and d.integer(0, 15) == 15:
-        values = (*values[:2], n + 1.0, form.min_exponent - 8)
-    many = n <= FEW_ROWS and d.integer(0, 7) == 7
-    batch = (d.choice(9, 17, 33),) if many else d.shape(0, 1, most=most)
-    shape = (*batch, rows * n, n)
-    view: tuple[Any, ...] = ()
-    match d.choice("plain", "plain", "transpose", "select", "slice"):
-        case "transpose" if rows == 1:
-            view = (("transpose", len(shape) - 2, len(shape) - 1),)
-        case "select":
-            shape, view = (2, *shape), (("select", 0, 1),)
-        case "slice" if len(shape) > 2:
-            shape, view = (2 * shape[0], *shape[1:]), (("slice", 0, 1, None, 2),)
-    return replace(d.tensor(shape, PLAIN, values=values, layout=False), view=view)
-
-
-def order(d: Drawing, most: int = 33) -> int:
-    """How many rows and columns: mostly up to ``most``, one time in sixteen more than the blocks of
-    LAPACK. Shrinks towards 1."""
-    return d.choice(65, 64, 129) if d.integer(0, 15) == 15 else d.size(1, most)
-
-
-def shape_of(matrix: TensorRecipe) -> tuple[int, ...]:
-    """The batch and size of what :func:`matrices` drew."""
-    taken = {"select": matrix.base[1:], "slice": (matrix.base[0] // 2, *matrix.base[1:])}
-    return taken.get(matrix.view[0][0], matrix.base) if matrix.view else matrix.base
-
-
-def square(
-    most: int = 33,
-    *,
-    definite: bool = False,
-    signed: bool = False,
-    exchanged: bool = False,
-    subnormal: bool = False,
-    **options: tuple[Any, ...],
-) -> Sample:
-    def sample(d: Drawing) -> Call:
-        return call(
-            matrices(
-                d,
-                order(d, most) if most > 17 else d.size(1, most),
-                definite=definite,
-                signed=signed,
-                large=True,
-                exchanged=exchanged,
-                subnormal=subnormal,
-            ),
-            **optional_arguments(d, **options),
-        )
-
-    return sample
-
-
-def right_side(d: Drawing, matrix: TensorRecipe, *, vector: bool = False) -> TensorRecipe:
-    shape = shape_of(matrix)
-    return d.tensor(shape[:-1] if vector else (*shape[:-1], d.size(1, 9)), RIGHT)
-
-
-def repeated_row(d: Drawing) -> TensorRecipe:
-    """A matrix of rank 1, however its numbers are rounded: one row, again and again; or one
-    column."""
-    rows, columns = d.size(2, 17), d.size(1, 17)
-    row = d.tensor((1, columns), ENTRIES, layout=False)
-    view: tuple[Step, ...] = (("expand", rows, columns),)
-    return replace(row, view=(*view, ("transpose", 0, 1)) if d.flag() else view)
 
 
 def pseudoinverse(d: Drawing) -> Call:
@@ -148,7 +60,7 @@ def pseudoinverse(d: Drawing) -> Call:
 def solve(d: Drawing) -> Call:
     """A X = B, or X A = B; a vector on the right where A is a single matrix, and now and then one
     right side for a batch of matrices."""
-    a = matrices(d, order(d), large=True, exchanged=True)
+    a = matrices(d, order(d), large=True, exchanged=True, scaled=UP)
     if len(shape_of(a)) > 2 and d.choice(False, False, True):
         *batch, n, _ = shape_of(a)
         return call(a, d.tensor((*(1 for _ in batch), n, d.size(1, 9)), RIGHT))
@@ -164,7 +76,8 @@ def triangle(d: Drawing) -> tuple[TensorRecipe, dict[str, Any]]:
     """A matrix, and whether its diagonal is taken for ones. Unit triangles stay small: their
     inverses grow exponentially."""
     unit = d.choice(False, False, True)
-    a = matrices(d, d.size(1, 6) if unit else order(d), large=not unit)
+    n, scaled = (d.size(1, 6), ()) if unit else (order(d), UP)
+    a = matrices(d, n, large=not unit, scaled=scaled)
     return a, {"unitriangular": True} if unit else {}
 
 
@@ -182,7 +95,10 @@ def least_squares(d: Drawing) -> Call:
     """Full rank, as many equations as unknowns, a multiple, or a part: then the shortest of all
     solutions."""
     a = matrices(
-        d, d.choice(64, 65) if d.integer(0, 15) == 15 else d.size(1, 17), rows=d.integer(1, 3)
+        d,
+        d.choice(64, 65) if d.integer(0, 15) == 15 else d.size(1, 17),
+        rows=d.integer(1, 3),
+        scaled=UP,
     )
     shape = shape_of(a)
     if not a.view and d.choice(False, False, True):
@@ -229,7 +145,7 @@ def matrix_norm(d: Drawing) -> Call:
     half = d.dtype in HALF
     by_values = () if half else ("nuc", 2, -2)
     order = d.choice("fro", *by_values, 1, -1, math.inf, -math.inf)
-    x = matrices(d, d.size(1, 17), rows=d.integer(1, 2))
+    x = matrices(d, d.size(1, 17), rows=d.integer(1, 2), scaled=() if half else BOTH)
     if half and order != "fro":
         x = replace(x, values=("integers", -4, 4))
     options = optional_arguments(d, keepdim=(True,), dim=([-1, -2],))
@@ -296,7 +212,7 @@ def vandermonde(d: Drawing) -> Call:
 def condition(d: Drawing) -> Call:
     """From singular values: with other norms torch cannot differentiate it. Of 1 × 1 matrices it is
     constant."""
-    return call(matrices(d, d.size(2, 17)), **optional_arguments(d, p=(2, -2)))
+    return call(matrices(d, d.size(2, 17), scaled=BOTH), **optional_arguments(d, p=(2, -2)))
 
 
 def solution(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -368,8 +284,8 @@ OF_ALL_NUMBERS = accumulated("normwise")  # n: the numbers that a norm is of
 # Each element of an inverse is made in n steps of elimination and of substitution.
 OF_INVERSE = accumulated("normwise", of_size)
 OPERATORS = [
-    op("linalg.inv", square(exchanged=True), OF_INVERSE, complex=True, out=True),
-    op("linalg.inv_ex", square(exchanged=True), OF_INVERSE, complex=True),
+    op("linalg.inv", square(exchanged=True, scaled=UP), OF_INVERSE, complex=True, out=True),
+    op("linalg.inv_ex", square(exchanged=True, scaled=UP), OF_INVERSE, complex=True),
     op("linalg.solve", solve, complex=True, out=True),
     op("linalg.solve_triangular", triangular, complex=True, out=True),
     op(
@@ -388,13 +304,15 @@ OPERATORS = [
     ),
     op(
         "linalg.slogdet",
-        square(signed=True, exchanged=True, subnormal=True),
+        square(signed=True, exchanged=True, subnormal=True, scaled=BOTH),
         # The sign is a product of n phases.
         complex=ComplexVariant(error=accumulated("normwise", of_size)),
     ),
     op("logdet", square(definite=True), complex=True),
-    op("linalg.cholesky", square(definite=True, upper=(True,)), complex=True, out=True),
-    op("linalg.cholesky_ex", square(definite=True, upper=(True,)), complex=True),
+    op(
+        "linalg.cholesky", square(definite=True, scaled=BOTH, upper=(True,)), complex=True, out=True
+    ),
+    op("linalg.cholesky_ex", square(definite=True, scaled=BOTH, upper=(True,)), complex=True),
     op("cholesky_inverse", square(17, upper=(True,)), complex=REAL_DIAGONAL, out=True),
     op("cholesky_solve", cholesky_solve, complex=True, out=True),
     op("linalg.pinv", pseudoinverse, complex=True, out=True),

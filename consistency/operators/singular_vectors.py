@@ -36,7 +36,7 @@ def of_condition(
     outputs: Tensors, x: torch.Tensor, p: float | None = None, *_: Any, **__: Any
 ) -> Any:
     """The same; and the slopes of σ₁/σₙ (or σₙ/σ₁) depend on both, 2·σ₁/σₙ (or 2) times as much as
-    they are."""
+    they are. Of a single one both slopes cancel, 1/σ each with cotangents of at most 1."""
     if not bool(x.isfinite().all()) or not x.numel():
         return "normwise"
     (gradient,) = outputs
@@ -44,6 +44,8 @@ def of_condition(
     bent = 2.0 * slopes.abs().amax(-1)
     if p != -2:
         bent = bent * values[..., 0] / values[..., -1]
+    if values.shape[-1] == 1:
+        bent = bent + 2.0 / values[..., 0]
     return _of_each(gradient, turned + bent[..., None, None]).expand(gradient.shape)
 
 

@@ -15,6 +15,7 @@ from . import (
     interpolation,
     joining,
     linear_algebra,
+    matrices,
     movement,
     special,
     unary,
@@ -76,8 +77,8 @@ def along_two(d: Drawing) -> Call:
 
 def truncated(d: Drawing) -> Call:
     if d.integer(0, 4) == 4:
-        return call(linear_algebra.repeated_row(d), rcond=2.0**-12)  # more than is left of a 0
-    (matrix,) = linear_algebra.square(17)(d).args
+        return call(matrices.repeated_row(d), rcond=2.0**-12)  # more than is left of a 0
+    (matrix,) = matrices.square(17)(d).args
     return call(matrix, **optional_arguments(d, rcond=(2.0**-12,)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 from ...core import recipe
@@ -20,6 +21,8 @@ _FORMAT_DEPENDENT_CLASSES = (  # of values
     "every",
     "landmarks",
 )
+# How many values name matrices that are not scaled by a power of two, class among them.
+_UNSCALED = {"diagonal": 3, "exchanged": 3, "positive-definite": 2}
 
 
 def float64_counterpart(case: Case) -> Case | None:
@@ -59,7 +62,7 @@ def float64_counterpart(case: Case) -> Case | None:
 
 def _is_scaled_to_format(tensor: TensorRecipe) -> bool:
     """Whether these are matrices times a power of two, which the format's range gives."""
-    return tensor.values[0] == "diagonal" and len(tensor.values) > 3
+    return len(tensor.values) > _UNSCALED.get(tensor.values[0], sys.maxsize)
 
 
 def applies(operator: Operator) -> bool:

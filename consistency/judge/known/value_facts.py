@@ -22,7 +22,8 @@ _INTERVALS: Final = frozenset({"uniform", "integers", "near", "tokens", "ascendi
 _NAMING: Final = (("tokens",), ("ascending",), ("constant",), ("leading",))
 # Classes of whose numbers some are zero.
 _WITH_ZEROS: Final = tuple(
-    (name,) for name in ("integers", "unsigned", "sparse", "diagonal", "every", "landmarks")
+    (name,)
+    for name in ("integers", "unsigned", "sparse", "diagonal", "exchanged", "every", "landmarks")
 )
 
 
