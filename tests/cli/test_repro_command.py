@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 
 from consistency.cli.main import main
 from consistency.errors import BundleError, RecipeError, UsageError
+from consistency.report.repro_script.environment import here
 from consistency.storage import lookup, manifest
 from consistency.storage.recording.import_folder import convert
 from tests.support.commands import command
@@ -146,6 +147,21 @@ def test_what_does_not_fail_any_more_is_told_with_what_changed(
     assert found.exit_code == 0, found.output
     assert "not reproduced on mine: divergent then, " in found.output
     assert "  driver: 1.0 then, 2.0 now" in found.output
+
+
+def test_what_a_process_tells_of_itself_is_no_change(
+    bundle: Path, failure: Path, mine: tuple[str, str]
+) -> None:
+    """Another process, which judged the run, also told its system and its Python."""
+    backend(bundle.parent, HEALTHY, driver="2.0")
+    stored = failure / "environment.json"
+    told = json.loads(stored.read_text(encoding="utf-8"))
+    told["backend"] |= {"os": here()["os"], "python": "3.2.1"}
+    stored.write_text(json.dumps(told), encoding="utf-8")
+    manifest.seal(failure)
+    output = called(str(failure), *mine).output
+    assert f"  python: 3.2.1 then, {here()['python']} now" in output
+    assert "  os: " not in output
 
 
 def test_a_backend_that_is_not_here_is_told_with_what_is_known(failure: Path) -> None:

@@ -57,6 +57,8 @@ def compare_with_before(
 ) -> None:
     """Report whether the stored failure happened again, and if not, what differs here."""
     before = found.failing
+    from ...report.repro_script.environment import of_backend
+
     if before is None:
         return
     repeated = next(
@@ -80,17 +82,20 @@ def compare_with_before(
         say(f"{same} on {repeated.backend}")
         return
     say(f"not reproduced on {repeated.backend}: {before.verdict} then, {repeated.verdict} now")
-    differences = list(
-        _differences(
-            found.environments.get(before.backend, {}), identities.get(repeated.backend, {})
-        )
-    )
-    for name, then, now in differences:
-        say(f"  {name}: {then or 'not there'} then, {now or 'not there'} now")
+    then, told = found.environments.get(before.backend, {}), identities.get(repeated.backend, {})
+    # Of a backend in this process some of it is the process's, which other processes tell.
+    now = {
+        key: value
+        for key, value in of_backend(repeated, told).items()
+        if key in told or key in then
+    }
+    differences = list(_differences(then, now))
+    for name, earlier, later in differences:
+        say(f"  {name}: {earlier or 'not there'} then, {later or 'not there'} now")
     if not differences:
         environment_note = (
             "its environment was the same, as far as it is known"
-            if found.environments.get(before.backend)
+            if then
             else "it does not say where"
         )
         say(f"  {environment_note}")
