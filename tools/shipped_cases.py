@@ -323,7 +323,8 @@ def add(state: Path) -> None:
     for row in lines_of(state, FURTHER):
         family = operators.get(row["operator"]).family
         cases = [found["case"] for found in row["found"]]
-        wanted.setdefault(family, {})[row["operator"], row["dtype"]] = cases
+        of_family = wanted.setdefault(family, {})
+        of_family.setdefault((row["operator"], row["dtype"]), []).extend(cases)
     for family, added in wanted.items():
         path = path_of(family)
         found = {(row["operator"], row["dtype"]): row for _, row in lines(path)}

@@ -153,7 +153,8 @@ def interpolate(d: Drawing) -> Call:
             size[-1] = 1
     elif not exact and mode != "area":
         smoothed = mode in ("bilinear", "bicubic") and d.dtype not in HALF
-        how = d.choice("", "", "align_corners", *["antialias"] * smoothed)
+        # Bytes have kernels of their own, made for smaller images.
+        how = d.choice("", "", "align_corners", *["antialias"] * (smoothed + whole))
         options |= {how: True} if how else {}
         if "size" in options and d.choice(*[False] * 7, True):
             options["size"] = [1] * rank
