@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from . import kept_tolerances
 from . import tolerances_file as file
 from .entry_index import FAMILY, OPERATOR, EntryIndex, Environment
 from .file_vocabulary import COMPLEX
@@ -172,11 +173,23 @@ def with_texts(rules: Tolerances, files: Iterable[Iterable[str]]) -> Tolerances:
 def _packaged_tolerances() -> Tolerances:
     # In a wheel; a source checkout has it one folder up.
     path = Path(__file__).parents[1] / "tolerances.yaml"
-    return _read(path if path.exists() else path.parents[1] / path.name)
+    path = path if path.exists() else path.parents[1] / path.name
+    label, text = read_text(path, "a tolerances file")
+    kept = kept_tolerances.find(text)
+    if kept is None:
+        read = from_text(label, text)
+        kept_tolerances.keep(text, read.entries, read.expectations)
+        return read
+    entries, expectations = kept
+    return Tolerances(_digest(text), expectations, entries)
 
 
 def _read(path: Path) -> Tolerances:
     return from_text(*read_text(path, "a tolerances file"))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def from_text(label: str, text: str) -> Tolerances:
@@ -185,7 +198,7 @@ def from_text(label: str, text: str) -> Tolerances:
     parsed = located.validate(file.File, file.SYNONYMS)
     base = _packaged_tolerances() if parsed.extends else Tolerances("", (), ())
     return Tolerances(
-        digest=hashlib.sha256((base.digest + text).encode()).hexdigest(),
+        digest=_digest(base.digest + text),
         expectations=base.expectations + tuple(entries_of(parsed.expectations, located)),
         _entries=base._entries + tuple(entries_in(parsed, located)),
     )

@@ -16,8 +16,8 @@ import math
 import operator
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from ...errors import ConfigurationError, did_you_mean
 from . import predicate_logic
@@ -45,26 +45,39 @@ class PredicateError(ConfigurationError):
     """A predicate that cannot be parsed; the message says why, and the remedy."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Predicate:
-    """A condition on a case. ``text`` is its normal form, which defines equality; ``names`` are
-    the names it uses."""
+    """A condition on a case, as :func:`parse` returns it. ``text`` is its normal form, which is
+    translated when it is first asked."""
 
     text: str
-    names: frozenset[str] = field(compare=False)
-    _ask: Ask = field(compare=False, repr=False)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names it uses."""
+        return _translated(self.text).names
 
     def holds(self, facts: Facts) -> bool:
         """Whether the predicate is true of a case; False if it does not apply."""
-        return predicate_logic.truth(self._ask(facts)) is True
+        return predicate_logic.truth(_translated(self.text).ask(facts)) is True
 
     def __str__(self) -> str:
         return self.text
 
 
-@functools.lru_cache(maxsize=4096)
+class _Translated(NamedTuple):
+    normal: str
+    names: frozenset[str]
+    ask: Ask
+
+
 def parse(text: str) -> Predicate:
     """Parse a predicate. Raises only PredicateError."""
+    return Predicate(_translated(text).normal)
+
+
+@functools.lru_cache(maxsize=4096)
+def _translated(text: str) -> _Translated:
     if len(text) > MAX_LENGTH:
         raise PredicateError(f"is longer than {MAX_LENGTH} characters; write two entries")
     if "\\" in text or "\0" in text:
@@ -89,7 +102,7 @@ def parse(text: str) -> Predicate:
         raise PredicateError(
             f"is longer than {MAX_LENGTH} characters when it is written out; write two entries"
         )
-    return Predicate(normal, frozenset(reader.names), ask)
+    return _Translated(normal, frozenset(reader.names), ask)
 
 
 @functools.lru_cache(maxsize=4096)
