@@ -11,8 +11,9 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def find(text: str) -> Read | None:
             return None
         found = json.loads(path.read_text(encoding="utf-8"))
         entries = tuple(_entry(row) for row in found["entries"])
-        return entries, tuple(_expectation(row) for row in found["expectations"])
+        return entries, tuple(e for row in found["expectations"] for e in _expectations(row))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
@@ -49,7 +50,10 @@ def keep(text: str, entries: Iterable[Entry], expectations: Iterable[Expectation
     """Keeps what was read from ``text``; where nothing can be written, nothing is."""
     kept = {
         "entries": [dataclasses.asdict(entry) for entry in entries],
-        "expectations": [_differing(entry) for entry in expectations],
+        "expectations": [
+            {**fields, "operator": [name for name, _ in alike]}
+            for fields, alike in itertools.groupby(map(_fields, expectations), lambda pair: pair[1])
+        ],
     }
     with contextlib.suppress(OSError):
         path = _path(text)
@@ -60,12 +64,11 @@ def keep(text: str, entries: Iterable[Entry], expectations: Iterable[Expectation
             outdated.unlink()
 
 
-def _differing(entry: Expectation) -> dict[str, Any]:
-    """The fields of an expectation that are not as by default."""
-    return {
-        part.name: value
-        for part in dataclasses.fields(entry)
-        if (value := getattr(entry, part.name)) != part.default
+def _fields(entry: Expectation) -> tuple[str, dict[str, Any]]:
+    """The operator of an expectation, and its other fields that are not as by default."""
+    others = (part for part in dataclasses.fields(entry) if part.name != "operator")
+    return entry.operator, {
+        part.name: value for part in others if (value := getattr(entry, part.name)) != part.default
     }
 
 
@@ -76,14 +79,15 @@ def _entry(row: Mapping[str, Any]) -> Entry:
     return Entry(**{**row, "dtypes": tuple(row["dtypes"]), "values": values})
 
 
-def _expectation(row: Mapping[str, Any]) -> Expectation:
+def _expectations(row: Mapping[str, Any]) -> Iterator[Expectation]:
     given = dict(row)
     given["verdicts"] = tuple(row["verdicts"])
     for day in given.keys() & {"since", "expires"}:
         given[day] = date.fromisoformat(given[day])
     if "when" in given:
         given["when"] = Predicate(given["when"])
-    return Expectation(**given)
+    for name in given.pop("operator"):
+        yield Expectation(operator=name, **given)
 
 
 def _path(text: str) -> Path:
