@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch._dynamo.utils import counters
 
 from consistency import backends, operators
 from consistency.backends.runtimes import compiled
@@ -111,6 +110,8 @@ def test_more_graphs_than_are_kept(made: list[int], monkeypatch: pytest.MonkeyPa
 
 
 def test_dynamic_shapes_share_a_graph(made: list[int]) -> None:
+    from torch._dynamo.utils import counters  # three seconds
+
     calls, add = CompiledCalls(dynamic=True), operators.get("add")
     kernels = counters["aot_autograd"]["total"]
     for rows in range(2, 14):  # equal sizes and multiples of 16 may have graphs of their own

@@ -150,7 +150,6 @@ def test_gradients_on_another_backend_and_modules(project: Path) -> None:
 
 
 @pytest.mark.one_in(16)
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

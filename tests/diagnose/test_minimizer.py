@@ -221,7 +221,7 @@ def check(fault: Fault, minimal: MinimalCase) -> None:
     assert not fault.threshold or fault.threshold in minimal.thresholds
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("fault", SOME, ids=lambda fault: f"{fault.operator} {fault.name}")
 def test_a_fault_is_made_small(fault: Fault) -> None:
     check(fault, small(*found(fault)))

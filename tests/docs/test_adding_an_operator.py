@@ -50,6 +50,7 @@ def results(page: tuple[dict[str, Any], str]) -> list[Result]:
     return list(page[0]["run"].results)
 
 
+@pytest.mark.nightly
 def test_what_the_page_prints(page: tuple[dict[str, Any], str]) -> None:
     assert page[1] == f"{{'forgetful'}}\n0 ['{FULL}', '{FULL}.out', '{FULL}_']\n"
 

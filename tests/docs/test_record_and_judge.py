@@ -35,6 +35,7 @@ def done(line: str) -> Result:
     return found
 
 
+@pytest.mark.nightly
 def test_the_worked_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)

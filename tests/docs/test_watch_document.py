@@ -30,6 +30,7 @@ def plain(text: str) -> list[str]:
     return [re.sub(r"-?\d[\d,.]*", "N", line).rstrip() for line in text.splitlines()]
 
 
+@pytest.mark.nightly
 def test_the_walk_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

@@ -318,6 +318,7 @@ def test_results_that_are_there_are_not_asked_for_again() -> None:
     assert rows(events) == list(serial())
 
 
+@pytest.mark.nightly
 def test_failures_are_made_smaller_at_the_worker(tmp_path: Path) -> None:
     path = tmp_path / "wrong.py"
     path.write_text(WRONG, encoding="utf-8")
@@ -404,6 +405,7 @@ def invoke(client: FakeClient, monkeypatch: pytest.MonkeyPatch, *words: str) -> 
     return command("run --cluster tcp://head:8786", *plan, *words)
 
 
+@pytest.mark.nightly
 def test_a_bundle_for_each_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = FakeClient({"a": PLAIN, "old": PLAIN}, torch={"old": "2.4.1"})
     done = invoke(

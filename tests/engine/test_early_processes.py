@@ -33,6 +33,7 @@ def one_early() -> Iterator[EarlyProcesses]:
         started.close()
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("nothing_forks")
 def test_the_process_that_judges_is_the_one_started_early() -> None:
     with one_early() as early:

@@ -226,6 +226,7 @@ class OneFloat32(consistency.Backend):
         return torch.where(wrong, result * (1.0 + 2.0**-18), result)
 
 
+@pytest.mark.nightly
 def test_one_wrong_pattern_of_float32() -> None:
     operator, backend = operators.get("exp"), OneFloat32()
     blocks = exhaustive.cases(operator, "float32", all_kinds=True)

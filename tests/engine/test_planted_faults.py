@@ -337,6 +337,7 @@ def test_truncation_shows_in_the_statistics_or_the_budget(
     assert verdicts(faulty(operator)["truncating"], "forward") - DECIDED == {"divergent"}
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize(("fault", "verdict", "words"), [
     ("writing to its input", "structure",

@@ -174,6 +174,7 @@ def test_a_drawn_signal_whose_transform_overruns_is_contiguous() -> None:
     assert drawn.args == (replace(around, base=(3, 2, 17), view=()),)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "name",
     [

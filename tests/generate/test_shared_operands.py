@@ -142,6 +142,7 @@ def test_a_lost_half_of_the_gradient_is_noticed() -> None:
     assert not any(r.verdict.fails for r in evaluate(own, [HalfOfTheGradient()], rules))
 
 
+@pytest.mark.nightly
 def test_a_script_says_it() -> None:
     result = evaluate(SQUARE, [HalfOfTheGradient()], tolerances.load())[-1]
     text = script(result)

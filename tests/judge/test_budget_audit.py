@@ -41,7 +41,7 @@ def largest(name: str, rules: Tolerances) -> list[dict[str, Any]]:
         ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["exp", "sum", "matmul", "softmax"])
 def test_a_rule_that_admits_everything_is_found(name: str, tmp_path: Any) -> None:
     assert 0.0 < median(fact["ratio"] for fact in largest(name, rules())) < LIMITS["float32"]

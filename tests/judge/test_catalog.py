@@ -62,7 +62,7 @@ def test_what_is_known_names_rows() -> None:
     assert not set(MISSED) & set(NOT_DRAWN)
 
 
-@pytest.mark.one_in(32)
+@pytest.mark.one_in(64)
 @pytest.mark.parametrize("operator", sorted({row.operator for row in FAULTS}))
 def test_faults_are_noticed(operator: str) -> None:
     wrong = []

@@ -250,6 +250,7 @@ HEALTHY_FACTORS = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("operator", HEALTHY_FACTORS)
 def test_factors_may_differ(operator: str) -> None:
     found, backend = failing(HEALTHY_FACTORS[operator], operator)

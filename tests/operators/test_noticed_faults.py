@@ -67,6 +67,7 @@ def test_one_wrong_element_is_noticed(name: str) -> None:
     assert noticed([name], [Changed(change=one_element)], ["float32"], ["forward"], 40)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("name", "ignored"),
     [

@@ -247,6 +247,7 @@ def test_noise_establishes_nothing() -> None:
     assert "addcmul/float32/fma" not in said
 
 
+@pytest.mark.nightly
 def test_what_cannot_be_read_is_inconclusive() -> None:
     found = collect.take(
         made.Unhelpful(),

@@ -80,6 +80,7 @@ def test_two_kernels_by_shape_are_told_apart() -> None:
     assert found.answer == "11 bits, nearest even at 128×288×32; 24 bits at 33×279×17"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("way", "answer", "compensation"),
     [
@@ -147,6 +148,7 @@ def test_parts_of_k_may_be_added_up_in_fewer_bits() -> None:
     assert found.answer.endswith("; 24 inside a part of K")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("way", "answer"),
     [
@@ -166,6 +168,7 @@ def test_products(way: Way, answer: str) -> None:
     assert found.answer == answer
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("way", "reason"),
     [

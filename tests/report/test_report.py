@@ -493,6 +493,7 @@ def test_environments_side_by_side() -> None:
     ]
 
 
+@pytest.mark.nightly
 def test_a_bundle_of_many_names_makes_no_endless_page(tmp_path: Path) -> None:
     """Ten thousand operators with long names on as many backends: a page of bounded size, which
     says what it leaves out."""

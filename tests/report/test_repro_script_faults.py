@@ -180,7 +180,7 @@ class Found:
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(4, id="every fourth"),
+        pytest.param(8, id="every eighth"),
         pytest.param(1, id="all", marks=pytest.mark.nightly),
     ],
 )

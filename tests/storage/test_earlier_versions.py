@@ -88,6 +88,7 @@ def test_a_bundle_is_compared_with_a_new_one(tmp_path: Path) -> None:
     output_of("diff", BUNDLE, tmp_path / "new", status=0)
 
 
+@pytest.mark.nightly
 def test_a_recording_is_judged() -> None:
     recording = Recording(RECORDING)
     try:
