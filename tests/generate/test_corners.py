@@ -48,6 +48,18 @@ def test_an_extremum_gets_one_extreme_everywhere() -> None:
     assert everywhere == {"inf", "-inf", "nan"}
 
 
+def test_large_whole_numbers_stand_beside_a_plain_number() -> None:
+    small = TensorRecipe((4, 5), "int64", ("integers", -4, 4), 5000)
+    base = Case("remainder", "int64", (small, 3))
+    (found,) = (
+        case
+        for case in corners(operators.get("remainder"), [base])
+        if case.tensors[0].values[-1] == (2**63 - 1) // 2
+    )
+    assert found.args[1] == 3
+    assert found not in list(corners(operators.get("remainder"), [base, found]))
+
+
 def test_what_is_shipped_holds_them() -> None:
     for name in ("exp", "sum", "matmul"):
         cases = search.quick(operators.get(name), "float32")

@@ -103,6 +103,10 @@ TOPICS = {
     "thirtyeighth list frameworks": "A 38th list, of other frameworks",
     "thirtyninth list": "A 39th list, of torch's backends",
     "thirtyninth list frameworks": "A 39th list, of other frameworks",
+    "fortieth list": "A 40th list, of torch's backends",
+    "fortieth list fixes": "A 40th list, of what was repaired in torch",
+    "fortieth list frameworks": "A 40th list, of other frameworks",
+    "fortieth list engines": "A 40th list, of engines and libraries",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 

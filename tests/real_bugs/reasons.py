@@ -4,6 +4,14 @@ noticed."""
 from __future__ import annotations
 
 REASONS: dict[str, str] = {
+    "tracel-ai/burn#4859": "which of several NaN is named is not documented: they equal nothing",
+    "pytorch/pytorch#174070": (
+        "a complex number with an infinite part is infinite, whatever the other part (C99, Annex G)"
+    ),
+    "pytorch/pytorch#152373": (
+        "errors of complex numbers are measured by the whole number, not by its parts, and one "
+        "with an infinite part is infinite"
+    ),
     "pytorch/pytorch#65200": (
         "the gradient is that of sampling at the scale, which is documented; what is not is the "
         "copy, and that is known"

@@ -1,18 +1,21 @@
 """What few draws hold and every operator may be called with: no elements, one element, no
-dimensions; six dimensions, other layouts and lengths, NaN at either end; one extreme everywhere."""
+dimensions; six dimensions, other layouts and lengths, NaN at either end; one extreme everywhere;
+whole numbers of the whole range beside a plain number."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from consistency.core.dtypes import PARTS, floats
+from consistency.core.dtypes import INTEGER_RANGE, PARTS, floats
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.generate.memory_safety import is_unsafe
 from consistency.generate.variations import _with_sizes, _with_tensor, is_possible
 from consistency.generate.varied import values
+from consistency.judge.known.value_facts import bound_of
 from consistency.operators.declare import Operator
 
 BASES = 8  # plain cases that are tried
@@ -23,6 +26,7 @@ MOST_ELEMENTS = 1 << 15
 LEFT_OUT = frozenset({"creation", "derivatives", "foreach", "forms", "formulas", "optimizers",
                       "programs", "random", "rnn", "sequences", "signal"})  # fmt: skip
 # That look for extrema, sort or accumulate: where one extreme everywhere is another case.
+OF_NUMBERS = frozenset({"binary", "comparison", "inplace", "ternary"})  # which a tensor may be
 OF_EXTREMES = frozenset({"cumulative", "masked", "pooling", "reduction", "softmax", "sorting"})
 
 Change = Callable[[TensorRecipe], TensorRecipe]
@@ -42,6 +46,9 @@ def corners(operator: Operator, cases: list[Case]) -> Iterator[Case]:
             if found is not None:
                 reached |= told_by(found)
                 yield found
+    if operator.family in OF_NUMBERS and not any(map(_is_large_beside_a_number, cases)):
+        tried = (case for base in plain for case in _large_beside_a_number(base))
+        yield from itertools.islice((case for case in tried if is_callable(operator, case)), 1)
     if operator.family in OF_EXTREMES:
         for base in plain[:2]:
             yield from (case for case in _extremes(base) if is_callable(operator, case))
@@ -152,6 +159,27 @@ def _extremes(case: Case) -> Iterator[Case]:
     else:
         others = values.extremes(first) if first.dtype in values.WIDTHS else iter(())
     yield from (_with_tensor(case, 0, other) for other in others)
+
+
+def _large_beside_a_number(case: Case) -> Iterator[Case]:
+    """The first tensor with whole numbers up to half of its range: sums with a number fit."""
+    first = case.tensors[0]
+    if isinstance(first, TensorRecipe) and _has_a_number(case) and first.dtype in INTEGER_RANGE:
+        low, high = (limit // 2 for limit in INTEGER_RANGE[first.dtype])
+        yield _with_tensor(case, 0, replace(first, values=("integers", low, high)))
+
+
+def _is_large_beside_a_number(case: Case) -> bool:
+    first = case.tensors[0] if case.tensors else None
+    if not isinstance(first, TensorRecipe) or not _has_a_number(case):
+        return False
+    bound = bound_of(first) if first.dtype in INTEGER_RANGE else None
+    return bound is not None and bound >= INTEGER_RANGE[first.dtype][1] // 4
+
+
+def _has_a_number(case: Case) -> bool:
+    numbers = [a for a in case.args[1:] if isinstance(a, (int, float)) and not isinstance(a, bool)]
+    return bool(numbers)
 
 
 def is_plain(case: Case) -> bool:
