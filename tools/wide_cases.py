@@ -39,7 +39,7 @@ from consistency.generate import search
 from consistency.generate.large.shipped import DTYPE, WIDE
 from consistency.generate.materialize import prepare
 from consistency.generate.ordinary_cases import ORDINARY
-from consistency.generate.variations import SQUARE, UNCHECKED, _with_sizes
+from consistency.generate.variations import SQUARE, UNCHECKED, with_sizes
 from consistency.generate.varied import shapes
 from consistency.judge import tolerances
 from consistency.operators.declare import Operator
@@ -164,7 +164,7 @@ def candidates(operator: Operator) -> Iterator[list[Case]]:
         lengths = OF_MATRICES if operator.family == "linalg" else LENGTHS
         # Batches are the smallest sizes of ordinary calls: rows, terms, queries, keys come first.
         for first, second in itertools.permutations(reversed(shapes.sizes_of(base)), 2):
-            yield [_with_sizes(base, {first: one, second: other}) for one, other in lengths]
+            yield [with_sizes(base, {first: one, second: other}) for one, other in lengths]
 
 
 def long_candidates(operator: Operator) -> Iterator[list[Case]]:
@@ -179,7 +179,7 @@ def long_candidates(operator: Operator) -> Iterator[list[Case]]:
         sizes = shapes.sizes_of(base)
         small = {size: min(size, BESIDE) for size in sizes}
         for size in reversed(sizes):
-            yield [_with_sizes(base, small | {size: length}) for length in LONG]
+            yield [with_sizes(base, small | {size: length}) for length in LONG]
 
 
 def _options(case: Case) -> str:

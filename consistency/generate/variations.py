@@ -187,7 +187,7 @@ def variations(operator: Operator, case: Case) -> Iterator[Case]:
     for number, tensor in enumerate(case.tensors[:4]):
         if isinstance(tensor, TensorRecipe) and tensor.base and _is_plain(tensor):
             for other in _layouts(tensor, overlap=not written):
-                changed = _with_tensor(case, number, other)
+                changed = with_tensor(case, number, other)
                 if not ends_the_process(operator, changed):
                     yield changed
     if operator.name in FIXED:
@@ -199,7 +199,7 @@ def variations(operator: Operator, case: Case) -> Iterator[Case]:
     if case.dtype == "float16" and operator.family in SQUARING and case.tensors:
         first = case.tensors[0]
         if isinstance(first, TensorRecipe) and _is_plain(first):
-            yield _with_tensor(case, 0, replace(first, values=LARGE))
+            yield with_tensor(case, 0, replace(first, values=LARGE))
 
 
 def _layouts(tensor: TensorRecipe, *, overlap: bool) -> Iterator[TensorRecipe]:
@@ -241,10 +241,10 @@ def _longer(case: Case) -> Iterator[Case]:
     sizes = found - {0, 1}
     for size in sorted(sizes):
         for length in LONG:
-            yield _with_sizes(case, {size: length})
-            yield _with_sizes(case, {size: length, **dict.fromkeys(sizes - {size}, SMALL)})
+            yield with_sizes(case, {size: length})
+            yield with_sizes(case, {size: length, **dict.fromkeys(sizes - {size}, SMALL)})
         for length in ALONE if len(sizes) > 1 else ():
-            yield _with_sizes(case, {size: length, **dict.fromkeys(sizes - {size}, 1)})
+            yield with_sizes(case, {size: length, **dict.fromkeys(sizes - {size}, 1)})
 
 
 def _as_images(case: Case) -> Iterator[Case]:
@@ -256,10 +256,10 @@ def _as_images(case: Case) -> Iterator[Case]:
     count, channels = first.base[:2]
     for wide in sorted({channels, CHANNELS * channels, CHANNELS}):
         image = _filled(replace(first, base=(min(count, 1), wide, *IMAGE)), first)
-        yield _with_tensor(case, 0, image)
+        yield with_tensor(case, 0, image)
         if wide != channels and channels > 1:
             # What else has as many channels (weights, statistics) grows as well.
-            yield _with_tensor(_with_sizes(case, {channels: wide}), 0, image)
+            yield with_tensor(with_sizes(case, {channels: wide}), 0, image)
 
 
 def _with_zeros(case: Case) -> Iterator[Case]:
@@ -298,7 +298,7 @@ def _beside_elements(case: Case, number: float) -> Iterator[Case]:
     if isinstance(first, TensorRecipe) and _is_plain(first) and first.dtype == case.dtype:
         size = abs(number)
         values = ("near", -4.0 * size, 4.0 * size, -size, size)
-        yield _with_tensor(case, 0, replace(first, values=values))
+        yield with_tensor(case, 0, replace(first, values=values))
 
 
 def _single(value: float, leaf: bool) -> Literal:
@@ -306,12 +306,12 @@ def _single(value: float, leaf: bool) -> Literal:
     return replace(literal(torch.tensor(value, dtype=torch.float64)), leaf=leaf)
 
 
-def _with_tensor(case: Case, number: int, tensor: TensorRecipe) -> Case:
+def with_tensor(case: Case, number: int, tensor: TensorRecipe) -> Case:
     """The case with its tensor of that number replaced."""
     return case.with_tensors(tensor if n == number else t for n, t in enumerate(case.tensors))
 
 
-def _with_sizes(case: Case, sizes: dict[int, int]) -> Case:
+def with_sizes(case: Case, sizes: dict[int, int]) -> Case:
     """The case with other sizes."""
     recipes = [t for t in case.tensors if isinstance(t, TensorRecipe)]
     kept = {size for t in recipes if not _is_resizable(t) for size in t.base}

@@ -11,7 +11,7 @@ from typing import Any
 from ...core.dtypes import ALL, INTEGER_RANGE, WIDE_UNSIGNED, floats
 from ...core.model import Case
 from ...core.recipe import TensorRecipe
-from ..variations import _with_tensor
+from ..variations import with_tensor
 
 MOST_TENSORS = 3
 # Torch promotes no wide unsigned integers: it refuses them beside another dtype.
@@ -36,7 +36,7 @@ def of(case: Case, most: int = MOST_TENSORS) -> Iterator[Case]:
             if dtype != case.dtype and values is not None:
                 kept = tensor.leaf and bool(tensor.base) and floats(dtype)
                 other = replace(tensor, dtype=dtype, values=values, leaf=kept)
-                yield _with_tensor(case, number, other)
+                yield with_tensor(case, number, other)
 
 
 def values_in(tensor: TensorRecipe, dtype: str) -> tuple[Any, ...] | None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ...core.model import Case
 from ...core.recipe import TensorRecipe
 from ...operators.declare import Operator
-from ..variations import SHAPELESS, SMALL, _filled, _with_sizes, _with_tensor
+from ..variations import SHAPELESS, SMALL, _filled, with_sizes, with_tensor
 
 # Sizes at which kernels change: a warp, a tile, a block, a scan, a launch; whole ones and one more.
 THRESHOLDS = (24, 32, 33, 64, 65, 129, 257, 513, 1025, 2049, 4097, 16385, 65537)
@@ -49,12 +49,12 @@ def thresholds(case: Case) -> Iterator[Case]:
     occurs; all others as they are, small, and 1."""
     sizes = sizes_of(case)
     for size in sizes:
-        yield _with_sizes(case, {size: 1})
-        yield _with_sizes(case, {size: 0})
+        yield with_sizes(case, {size: 1})
+        yield with_sizes(case, {size: 0})
     for size, length in itertools.product(sizes, THRESHOLDS):
-        yield _with_sizes(case, {size: length})
-        yield _with_sizes(case, {**dict.fromkeys(sizes, SMALL), size: length})
-        yield _with_sizes(case, {**dict.fromkeys(sizes, 1), size: length})
+        yield with_sizes(case, {size: length})
+        yield with_sizes(case, {**dict.fromkeys(sizes, SMALL), size: length})
+        yield with_sizes(case, {**dict.fromkeys(sizes, 1), size: length})
 
 
 def pairs(case: Case) -> Iterator[Case]:
@@ -63,9 +63,9 @@ def pairs(case: Case) -> Iterator[Case]:
     for first, second in itertools.permutations(sizes, 2):
         for lengths in PAIRS:
             chosen = {first: lengths[0], second: lengths[1]}
-            yield _with_sizes(case, {**dict.fromkeys(sizes, SMALL), **chosen})
+            yield with_sizes(case, {**dict.fromkeys(sizes, SMALL), **chosen})
     for length in (LEFT_OVER, WHOLE):
-        yield _with_sizes(case, dict.fromkeys(sizes, length))
+        yield with_sizes(case, dict.fromkeys(sizes, length))
 
 
 def ranks(case: Case) -> Iterator[Case]:
@@ -83,7 +83,7 @@ def ranks(case: Case) -> Iterator[Case]:
         )
         for number, tensor in enumerate(case.tensors[:MOST_OTHERS]):
             if plain[number] and isinstance(tensor, TensorRecipe):
-                yield _with_tensor(case, number, _reshaped(tensor, (*more, *tensor.base)))
+                yield with_tensor(case, number, _reshaped(tensor, (*more, *tensor.base)))
 
 
 def broadcast(case: Case) -> Iterator[Case]:
@@ -98,7 +98,7 @@ def broadcast(case: Case) -> Iterator[Case]:
         if not isinstance(tensor, TensorRecipe) or not _reshapable(tensor):
             continue
         for shape in _broadcastable(tensor.base):
-            yield _with_tensor(case, number, _reshaped(tensor, shape))
+            yield with_tensor(case, number, _reshaped(tensor, shape))
 
 
 def _broadcastable(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -126,16 +126,16 @@ def images(case: Case) -> Iterator[Case]:
     if isinstance(kernel, TensorRecipe) and len(kernel.base) == 4 and _reshapable(kernel):
         sides = (None, *KERNELS)
     for wide, pixels in itertools.product(WIDE, PIXELS):
-        other = _with_sizes(case, {channels: wide}) if channels > 1 else case
+        other = with_sizes(case, {channels: wide}) if channels > 1 else case
         image = _reshaped(first, (min(batch, 2), wide, pixels, pixels))
-        changed = _with_tensor(other, 0, image)
+        changed = with_tensor(other, 0, image)
         for side in sides:
             weight = changed.tensors[1] if side is not None else None
             if side is None or not isinstance(weight, TensorRecipe):
                 yield changed
             else:
                 shape = (*weight.base[:2], side, side)
-                yield _with_tensor(changed, 1, _reshaped(weight, shape))
+                yield with_tensor(changed, 1, _reshaped(weight, shape))
 
 
 def windows(operator: Operator, case: Case) -> Iterator[Case]:
@@ -161,7 +161,7 @@ def even_kernels(case: Case) -> Iterator[Case]:
         return
     for sides in ((2,), (2, 4), (4, 3)):
         repeated = (sides * 3)[: len(kernel.base) - 2]
-        changed = _with_tensor(case, 1, _reshaped(kernel, (*kernel.base[:2], *repeated)))
+        changed = with_tensor(case, 1, _reshaped(kernel, (*kernel.base[:2], *repeated)))
         yield changed
         for padding in ("same", 1):
             yield replace(changed, kwargs={**changed.kwargs, "padding": padding})
@@ -177,9 +177,9 @@ def long_kernels(case: Case) -> Iterator[Case]:
     if not _reshapable(kernel) or rank not in LONG_KERNELS or len(first.base) != rank + 2:
         return
     for sides in LONG_KERNELS[rank]:
-        changed = _with_tensor(case, 1, _reshaped(kernel, (*kernel.base[:2], *sides)))
+        changed = with_tensor(case, 1, _reshaped(kernel, (*kernel.base[:2], *sides)))
         larger = (2, first.base[1], *(side + SMALL for side in sides))
-        yield _with_tensor(changed, 0, _reshaped(first, larger))
+        yield with_tensor(changed, 0, _reshaped(first, larger))
 
 
 def _reshapable(tensor: object) -> bool:

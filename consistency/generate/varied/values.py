@@ -13,7 +13,7 @@ import torch
 from ...core import dtypes
 from ...core.model import Case
 from ...core.recipe import TensorRecipe
-from ..variations import _with_tensor
+from ..variations import with_tensor
 
 # Numbers that others may stand for: they have no structure, and reach around 0.
 PLAIN = frozenset({"uniform", "normal", "integers", "sparse", "cancelling", "wide"})
@@ -47,22 +47,22 @@ def of(case: Case) -> Iterator[Case]:
             continue
         if tensor.dtype == case.dtype and tensor.dtype in WIDTHS:
             powers = ("powers", WIDTHS[tensor.dtype])
-            yield _with_tensor(case, number, replace(tensor, special=(), values=powers))
-            yield from (_with_tensor(case, number, other) for other in extremes(tensor))
+            yield with_tensor(case, number, replace(tensor, special=(), values=powers))
+            yield from (with_tensor(case, number, other) for other in extremes(tensor))
         if dtypes.form_of(tensor.dtype) is None:
             continue
         for exponents in (VANISHING, OVERFLOWING):
             extreme = replace(tensor, special=(), values=magnitude(tensor.dtype, exponents))
-            yield _with_tensor(case, number, extreme)
+            yield with_tensor(case, number, extreme)
         if tensor.dtype in dtypes.PARTS:
             continue
         plain = replace(tensor, special=())
         for values in _classes(tensor):
-            yield _with_tensor(case, number, replace(plain, values=values))
+            yield with_tensor(case, number, replace(plain, values=values))
         if named:
-            yield _with_tensor(case, number, replace(plain, values=around(named)))
-        yield from (_with_tensor(case, number, other) for other in _with_nan(plain))
-        yield from (_with_tensor(case, number, other) for other in constants(plain))
+            yield with_tensor(case, number, replace(plain, values=around(named)))
+        yield from (with_tensor(case, number, other) for other in _with_nan(plain))
+        yield from (with_tensor(case, number, other) for other in constants(plain))
 
 
 def constants(tensor: TensorRecipe) -> Iterator[TensorRecipe]:
@@ -116,8 +116,8 @@ def _divisible(case: Case) -> Iterator[Case]:
     form = dtypes.form_of(case.dtype)
     if form is None or form.precision < 11 or not all(plain):
         return
-    divided = _with_tensor(case, 0, replace(first, values=DIVIDEND, special=()))
-    yield _with_tensor(divided, 1, replace(second, values=DIVISOR, special=()))
+    divided = with_tensor(case, 0, replace(first, values=DIVIDEND, special=()))
+    yield with_tensor(divided, 1, replace(second, values=DIVISOR, special=()))
 
 
 def _of_wider_numbers(case: Case) -> Iterator[Case]:
@@ -128,7 +128,7 @@ def _of_wider_numbers(case: Case) -> Iterator[Case]:
             continue
         if tensor.dtype == case.dtype:
             single = replace(tensor, dtype=wider, base=(), view=(), special=(), leaf=False)
-            yield _with_tensor(case, number, single)
+            yield with_tensor(case, number, single)
 
 
 def _equal(case: Case) -> Iterator[Case]:
@@ -138,9 +138,9 @@ def _equal(case: Case) -> Iterator[Case]:
         return
     if first.dtype != second.dtype or first.view or first.values[0] not in PLAIN:
         return
-    yield _with_tensor(case, 1, first)
+    yield with_tensor(case, 1, first)
     single = replace(first, base=(), special=())
-    yield _with_tensor(_with_tensor(case, 0, single), 1, single)
+    yield with_tensor(with_tensor(case, 0, single), 1, single)
 
 
 def _classes(tensor: TensorRecipe) -> Iterator[tuple[Any, ...]]:

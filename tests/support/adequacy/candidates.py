@@ -12,7 +12,7 @@ from consistency.core.dtypes import floats
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.engine.unit_cases import draw
-from consistency.generate.variations import _with_sizes, variations
+from consistency.generate.variations import variations, with_sizes
 from consistency.generate.varied import (
     arguments,
     by_kind,
@@ -121,7 +121,7 @@ def least_odd(drawn: Iterable[Case]) -> list[Case]:
     first: where no call is written down, variations of these take its place."""
     plain = sorted(filter(_is_plain, drawn), key=lambda case: (len(case.kwargs), *_oddity(case)))
     found = list({_types(case): case for case in reversed(plain)}.values())[-ORDINARY:]
-    return [*found, *(_with_sizes(case, {1: FULL}) for case in found if _oddity(case)[0])]
+    return [*found, *(with_sizes(case, {1: FULL}) for case in found if _oddity(case)[0])]
 
 
 def crossed(operator: Operator, case: Case, others: Sequence[Case]) -> Iterator[Case]:

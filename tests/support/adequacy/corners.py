@@ -13,7 +13,7 @@ from consistency.core.dtypes import INTEGER_RANGE, PARTS, floats
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.generate.memory_safety import is_unsafe
-from consistency.generate.variations import _with_sizes, _with_tensor, is_possible
+from consistency.generate.variations import is_possible, with_sizes, with_tensor
 from consistency.generate.varied import values
 from consistency.judge.known.value_facts import bound_of
 from consistency.operators.declare import Operator
@@ -76,12 +76,12 @@ def told_by(case: Case) -> set[str]:
 def _resized(case: Case) -> Iterator[Case]:
     """One of its sizes 0, in turn: rather where the result has numbers (a product of no terms)."""
     sizes = {size for t in case.tensors if isinstance(t, TensorRecipe) for size in t.base}
-    yield from (_with_sizes(case, {size: 0}) for size in sorted(sizes - {0}, reverse=True))
+    yield from (with_sizes(case, {size: 0}) for size in sorted(sizes - {0}, reverse=True))
 
 
 def _single(case: Case) -> Iterator[Case]:
     sizes = {size for t in case.tensors if isinstance(t, TensorRecipe) for size in t.base}
-    yield _with_sizes(case, dict.fromkeys(sizes, 1))
+    yield with_sizes(case, dict.fromkeys(sizes, 1))
 
 
 def _scalars(case: Case) -> Iterator[Case]:
@@ -94,7 +94,7 @@ def _lengthened(length: int) -> Callable[[Case], Iterator[Case]]:
     def longer(case: Case) -> Iterator[Case]:
         sizes = {size for t in case.tensors if isinstance(t, TensorRecipe) for size in t.base}
         if sizes:
-            yield _with_sizes(case, {max(sizes): length})
+            yield with_sizes(case, {max(sizes): length})
 
     return longer
 
@@ -105,7 +105,7 @@ def _first(change: Change, fewest: int = 0) -> Callable[[Case], Iterator[Case]]:
     def changed(case: Case) -> Iterator[Case]:
         first = case.tensors[0]
         if isinstance(first, TensorRecipe) and len(first.base) >= fewest:
-            yield _with_tensor(case, 0, change(first))
+            yield with_tensor(case, 0, change(first))
 
     return changed
 
@@ -158,7 +158,7 @@ def _extremes(case: Case) -> Iterator[Case]:
         )  # fmt: skip
     else:
         others = values.extremes(first) if first.dtype in values.WIDTHS else iter(())
-    yield from (_with_tensor(case, 0, other) for other in others)
+    yield from (with_tensor(case, 0, other) for other in others)
 
 
 def _large_beside_a_number(case: Case) -> Iterator[Case]:
@@ -166,7 +166,7 @@ def _large_beside_a_number(case: Case) -> Iterator[Case]:
     first = case.tensors[0]
     if isinstance(first, TensorRecipe) and _has_a_number(case) and first.dtype in INTEGER_RANGE:
         low, high = (limit // 2 for limit in INTEGER_RANGE[first.dtype])
-        yield _with_tensor(case, 0, replace(first, values=("integers", low, high)))
+        yield with_tensor(case, 0, replace(first, values=("integers", low, high)))
 
 
 def _is_large_beside_a_number(case: Case) -> bool:

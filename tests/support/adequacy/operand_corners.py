@@ -10,7 +10,7 @@ from dataclasses import replace
 from consistency.core.dtypes import PARTS, floats
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
-from consistency.generate.variations import _with_tensor
+from consistency.generate.variations import with_tensor
 from consistency.generate.varied import values
 from consistency.operators.declare import Operator
 
@@ -39,7 +39,7 @@ def operand_corners(operator: Operator, cases: list[Case]) -> Iterator[Case]:
             if (number, corner) in reached:
                 continue
             changed = (
-                _with_tensor(case, number, other)
+                with_tensor(case, number, other)
                 for case in behind
                 for other in change(_recipe(case, number))
             )

@@ -18,7 +18,7 @@ from consistency.core.dtypes import FORMATS, floats
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.generate.odd_options import NEEDED
-from consistency.generate.variations import _with_sizes, _with_tensor
+from consistency.generate.variations import with_sizes, with_tensor
 from consistency.judge.known.case_facts import Facts
 from consistency.operators.declare import Operator
 
@@ -113,7 +113,7 @@ def alone(operator: Operator, drawn: Sequence[Case]) -> Iterator[Case]:
                 middle = math.prod(tensor.base) // 2
                 for token in TOKENS[: 1 if operator.family in NAN_ONLY else None]:
                     one = replace(tensor, special=((middle, token),))
-                    yield _with_tensor(case, place, one)
+                    yield with_tensor(case, place, one)
 
 
 def of(operator: Operator, drawn: Sequence[Case]) -> Iterator[Case]:
@@ -130,7 +130,7 @@ def of(operator: Operator, drawn: Sequence[Case]) -> Iterator[Case]:
             other = replace(plain, kwargs=options)
             # Weights of gates have four times the size of a state, which torch does not check.
             sizes = {} if operator.family in NEEDED else {1: FULL}
-            for sized in (other, _with_sizes(other, sizes)):
+            for sized in (other, with_sizes(other, sizes)):
                 told = repr((sized.args, sized.kwargs))
                 if told not in seen:
                     seen.add(told)
