@@ -116,7 +116,15 @@ class ChangedInputs(InputNumbers):
             "float64", gradients=backward and self.operator.leaves, adjust=adjust,
             integers_too=self.promoted_integers if adjust is not None else False,
         )  # fmt: skip
+        if adjust is not None:
+            self.check_range(arguments)
         return called(self.operator, arguments, backward, absolute)
+
+    def check_range(self, changed: Arguments) -> None:
+        """Raises ValueError where numbers left the format that LAPACK is given: it may end the
+        process where it meets infinities."""
+        if self.operator.family == "linalg" and not _finite(changed) and _finite(self.arguments):
+            raise ValueError("numbers leave the format, and LAPACK is not given infinities")
 
     @functools.cached_property
     def promoted_integers(self) -> tuple[str, ...]:
@@ -209,6 +217,10 @@ def called(
 
     outputs = collect(call, operator, arguments, backward)
     return tuple([_resolve_lazy_bits(output) for output in outputs])
+
+
+def _finite(arguments: Arguments) -> bool:
+    return all(bool(x.isfinite().all()) for x in arguments.args if isinstance(x, torch.Tensor))
 
 
 def _adjust_others(

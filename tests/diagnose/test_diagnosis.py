@@ -247,6 +247,31 @@ def test_float64_in_float32_is_a_matter_of_precision_scaling() -> None:
     assert {r.verdict.value for r in found} == {"precision-scaling"}
 
 
+@pytest.mark.parametrize(("exponent", "tried"), [(0, True), (200, False)])
+def test_numbers_beyond_float32_are_not_given_to_lapack(
+    exponent: int, tried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may end the process where it is given infinities."""
+    matrix = TensorRecipe((5, 5), "float64", ("diagonal", 5, 6.0, exponent), 3095)
+    given: list[Tensor] = []
+    called = consistency.Operator.__call__
+
+    def recorded(self: consistency.Operator, *args: Any, **kwargs: Any) -> Any:
+        given.extend(x for x in args if isinstance(x, Tensor))
+        return called(self, *args, **kwargs)
+
+    monkeypatch.setattr(consistency.Operator, "__call__", recorded)
+    operator = operators.get("linalg.eigvals")
+    case = Case(operator.name, "float64", (matrix,))
+    mine = Playing(lambda run, args, kwargs: run(args, kwargs) * 1.01)
+    (result,) = judge_case(
+        case, operator, [mine], tolerances.load(), ("forward",), diagnosis_budget=DiagnosisBudget()
+    )
+    assert result.verdict.value == "divergent"
+    assert any(x.dtype == torch.float32 for x in given) == tried
+    assert all(bool(x.isfinite().all()) for x in given)
+
+
 @pytest.mark.parametrize(
     ("operator", "deed"), [("matmul", each(bits(11))), ("matmul", each(bits(8)))]
 )
