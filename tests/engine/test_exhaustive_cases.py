@@ -70,9 +70,15 @@ def test_one_wrong_pattern_forward(name: str, dtype: str) -> None:
     assert result.worst.index == (PATTERN[dtype],)
 
 
-@pytest.mark.parametrize("name", ["sign", "nn.functional.silu"])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("sign", "other numbers are off by"),  # known of those who give what the CPU gives
+        ("nn.functional.silu", "grown beyond what is expected: at most 1 × budget"),
+    ],
+)
 @pytest.mark.parametrize("dtype", sorted(PATTERN))
-def test_what_is_known_of_nan_excuses_no_number(name: str, dtype: str) -> None:
+def test_what_is_known_of_nan_excuses_no_number(name: str, words: str, dtype: str) -> None:
     """sign(NaN) and silu(-inf) are known to be wrong on the CPU."""
     (healthy,) = [
         result
@@ -83,7 +89,7 @@ def test_what_is_known_of_nan_excuses_no_number(name: str, dtype: str) -> None:
     result = failing(name, OnePattern(dtype), dtype, "forward")
     assert result.verdict.value == "special-values"
     assert result.metrics["rho_beside"] > 1.0
-    assert "grown beyond what is expected: at most 1 × budget" in result.explanation
+    assert words in result.explanation
 
 
 @pytest.mark.parametrize("name", ["sin", "nn.functional.gelu", "erfinv"])
