@@ -227,7 +227,8 @@ FAULTY: dict[str, Deed] = {
     "no gradient": after(lambda result: result.detach()),
 }
 
-OPERATORS = ("matmul", "sum", "softmax", "nn.functional.layer_norm", "nn.functional.conv2d", "exp")
+PLAIN = ("matmul", "sum", "softmax", "nn.functional.layer_norm", "exp")
+OPERATORS = (*PLAIN, pytest.param("nn.functional.conv2d", marks=pytest.mark.nightly))
 # What the CPU is known for (squares that leave the format) excuses these backends, too.
 DECIDED = {"exact", "rounding", "inconclusive", "known"}
 Results = dict[str, list[Result]]
@@ -285,7 +286,7 @@ def test_healthy_backends_are_left_in_peace(operator: str, dtype: str) -> None:
         assert len([r for r in results if r.verdict.passes]) > len(results) / 2, name
 
 
-@pytest.mark.parametrize("operator", [o for o in OPERATORS if "conv" not in o])
+@pytest.mark.parametrize("operator", PLAIN)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_healthy_backends_in_half_precision(operator: str, dtype: str) -> None:
     """Accumulated wider and rounded once. (Some versions of torch multiply in half precision
