@@ -55,6 +55,7 @@ def test_what_the_page_prints(page: tuple[dict[str, Any], str]) -> None:
     assert page[1] == f"{{'forgetful'}}\n0 ['{FULL}', '{FULL}.out', '{FULL}_']\n"
 
 
+@pytest.mark.nightly
 def test_the_short_operator_is_healthy(page: tuple[dict[str, Any], str]) -> None:
     operator: consistency.Operator = page[0]["WEIGHTED"]
     found = case_health.examine(operator, "float32", 60)
@@ -78,6 +79,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("form", "dtype"), FORMS)
 def test_every_variant_is_drawn_and_judged(results: list[Result], form: str, dtype: str) -> None:
     for direction in ("forward", "backward") if form != ".out" else ("forward",):
@@ -86,6 +88,7 @@ def test_every_variant_is_drawn_and_judged(results: list[Result], form: str, dty
         assert sum(r.verdict.tested for r in judged) >= 8
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("operator", "dtype"),
     [(FULL, "float32"), (FULL, "float16"), (FULL, "complex64"), (f"{FULL}.out", "float32")],
@@ -95,6 +98,7 @@ def test_numpy_is_judged(results: list[Result], operator: str, dtype: str) -> No
     assert sum(r.verdict.tested and r.direction == "forward" for r in judged) >= 8
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_the_oracle_proves_its_elements(
@@ -108,6 +112,7 @@ def test_the_oracle_proves_its_elements(
     assert sum(certificate is not None for certificate in proved) > 5
 
 
+@pytest.mark.nightly
 def test_the_oracle_entry_of_the_page_is_right(page: tuple[dict[str, Any], str]) -> None:
     node = ENTRIES[FULL](node_of(0.75), node_of(2.0), node_of(-1.0))
     assert [float(value) for value in evaluate(node, np.asarray([0]))] == [0.5]

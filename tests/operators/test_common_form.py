@@ -29,6 +29,10 @@ from consistency.reference import Reference, quiet
 
 N = "nn.functional."
 DRAWN = 3
+FAMILIES = [
+    pytest.param(family, marks=pytest.mark.nightly if family == "derivatives" else ())
+    for family in sorted({operator.family for operator in operators.registry().values()})
+]
 # Their S is measured by changed inputs, whose changes follow the order of the tensors.
 MEASURED = (
     "lstm", "gru", "rnn", "multi_head", "masked.", ".squares", "index_reduce", "lu_solve",
@@ -71,7 +75,7 @@ def model(case: Case, direction: str) -> tuple[float, list[float]] | None:
 
 
 @pytest.mark.one_in(6)
-@pytest.mark.parametrize("family", sorted({o.family for o in operators.registry().values()}))
+@pytest.mark.parametrize("family", FAMILIES)
 def test_the_error_model_of_every_form_is_the_same(family: str) -> None:
     for operator in operators.registry().values():
         if operator.family != family or operator.cases is not None or "random" in operator.traits:
