@@ -67,7 +67,7 @@ def _with_moved_tensors(
     """The tensors of these dtypes as ones of float64, and the largest distance."""
     recipes, numbers, largest = list(tensors), list(bases), 0.0
     for place, tensor in enumerate(tensors):
-        if tensor.dtype not in converted or not isinstance(tensor, TensorRecipe):
+        if tensor.dtype not in converted:
             continue
         exact = torch.from_numpy(bases[place].astype(np.float64))
         rounded = exact.to(dtypes.TORCH[dtype]).double()
@@ -76,8 +76,11 @@ def _with_moved_tensors(
         largest = max(largest, float(distance.max()) if distance.numel() else 0.0)
         if (exact.abs() >= _BEYOND).any():
             largest = max(largest, 1.0)
-        recipes[place] = replace(tensor, dtype="float64")
-        numbers[place] = torch.where(way == 0.0, exact, exact + share * way).numpy()
+        moved = numbers[place] = torch.where(way == 0.0, exact, exact + share * way).numpy()
+        if isinstance(tensor, Literal):
+            recipes[place] = replace(tensor, dtype="float64", data=moved.tobytes())
+        else:
+            recipes[place] = replace(tensor, dtype="float64")
     return recipes, tuple(numbers), largest
 
 

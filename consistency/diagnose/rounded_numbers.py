@@ -100,8 +100,11 @@ class RoundedNumbers:
     @functools.cached_property
     def _converted(self) -> tuple[str, ...]:
         """The dtypes of tensors that are converted before anything is computed: whole numbers
-        beside fractions, and what reductions are given with a destination of fewer digits."""
+        beside fractions or of which a function makes fractions (the sine of 2³⁰ + 1), and what
+        reductions are given with a destination of fewer digits."""
         reference = self.reference
+        if reference.integers_too and "elementwise" in reference.operator.traits:
+            return (*reference.promoted_integers, reference.materials.case.dtype)
         if not first_rounding(reference):
             return reference.promoted_integers
         destination, *operands = (t.dtype for t in reference.materials.case.tensors)

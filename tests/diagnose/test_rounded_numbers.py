@@ -242,3 +242,28 @@ def test_a_literal_number_stands_in_a_storage_of_others() -> None:
     assert distance == abs(float(torch.tensor(0.1)) - 0.1)
     others = [*range(place), *range(place + 1, len(moved.bases[1]))]
     assert moved.bases[1][others].tolist() == materials.bases[1][others].tolist()
+
+
+# Calls of whole numbers that float32 cannot hold: torch converts them first.
+WHOLE: dict[str, tuple[Any, ...]] = {
+    "add": (2.5,), "rsub": (0.3,), "mul": (0.3,), "fmod": (2.5,), "remainder": (2.5,),
+    "floor_divide": (2.5,), "sin": (),
+}  # fmt: skip
+
+
+def shortened(x: torch.Tensor) -> torch.Tensor:
+    """In float32 with four bits fewer: what is added to it and taken away again rounds them off."""
+    wide = x.float()
+    return wide + 16.0 * wide - 16.0 * wide
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_numbers_are_converted_before_anything_is_computed(name: str, dtype: str) -> None:
+    large, step = (2**29, 1001) if dtype == "int32" else (2**49, 1_000_000_007)
+    x = large + torch.arange(-300, 300, dtype=getattr(torch, dtype)) * step
+    operator, more = operators.get(name), WHOLE[name]
+    for backend in (backends.resolve("cpu"), backends.resolve("numpy")):
+        assert judged(name, dtype, (x, *more), {}, backend) in (["rounding"], ["exact"])
+    wrong = Faulty(lambda x, *more: operator(shortened(x), *more))
+    assert judged(name, dtype, (x, *more), {}, wrong) == ["divergent"]
