@@ -24,7 +24,14 @@ from .layouts import inverse, possible
 from .long_transforms import with_safe_dims
 from .shared_operands import with_shared_operand
 from .special_positions import SpecialPositions
-from .value_class_choice import WIDE_INTEGERS, computes_exactly, plane, value_classes_within
+from .value_class_choice import (
+    MOST_CONVERTED,
+    WIDE_INTEGERS,
+    computes_exactly,
+    converts_first,
+    plane,
+    value_classes_within,
+)
 
 # Just around powers of two, where vector bodies, tails and blocks begin and end.
 INTERESTING = (
@@ -222,9 +229,12 @@ class Draw:
                 and self.choice(False, False, True)
             ):
                 return tuple(self.choice(*WIDE_INTEGERS[dtype]))
-            least = 0 if dtype in dtypes.UNSIGNED else -9
-            low = max(math.ceil(max(domain.low, -9.0)), least)
-            high = min(math.floor(min(domain.high, 9.0)), 9)
+            reach = 9
+            if converts_first(self.operator) and self.choice(*[False] * 7, True):
+                reach = min(dtypes.INTEGER_RANGE[dtype][1] // 2, MOST_CONVERTED)
+            least = 0 if dtype in dtypes.UNSIGNED else -reach
+            low = max(math.ceil(max(domain.low, -float(reach))), least)
+            high = min(math.floor(min(domain.high, float(reach))), reach)
             return ("integers", low, high) if low <= high else ("integers", 0, 1)
         return self._draw(value_classes_within(domain, form))
 

@@ -31,6 +31,7 @@ _EXACT_FOR_INTEGERS = frozenset(
     }
 )
 _AT_INFINITY = ("-0", "nan", "inf", "-inf")  # and on either side of a cut
+MOST_CONVERTED = 1 << 40  # whole numbers of which fractions are made
 # Beyond what float32, int32 and float64 hold exactly, and the ends of the dtype.
 WIDE_INTEGERS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "int64": (
@@ -55,6 +56,14 @@ def computes_exactly(operator: Operator | None) -> bool:
         operator.error.kind == "exact"
         or operator.error.integers_exact
         or operator.name in _EXACT_FOR_INTEGERS
+    )
+
+
+def converts_first(operator: Operator | None) -> bool:
+    """Whether an element of whole numbers becomes a fraction before anything is computed of it:
+    what large ones are rounded to decides the result, and is admitted."""
+    return (
+        operator is not None and "elementwise" in operator.traits and not computes_exactly(operator)
     )
 
 
