@@ -1,6 +1,6 @@
 """What few draws hold and every operator may be called with: no elements, one element, no
 dimensions; six dimensions, other layouts and lengths, NaN at either end; one extreme everywhere;
-whole numbers of the whole range beside a plain number."""
+whole numbers of the whole range, alone and beside a plain number."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ MOST_ELEMENTS = 1 << 15
 # Whose numbers would no longer be those that the operator is defined for, or that cost much.
 LEFT_OUT = frozenset({"creation", "derivatives", "foreach", "forms", "formulas", "optimizers",
                       "programs", "random", "rnn", "sequences", "signal"})  # fmt: skip
+# Whose numbers may be of any size, and whose second operand may be a plain number.
+OF_ANY_SIZE = frozenset(
+    {"activation", "binary", "comparison", "cumulative", "inplace", "ternary", "unary"}
+)
 # That look for extrema, sort or accumulate: where one extreme everywhere is another case.
-OF_NUMBERS = frozenset({"binary", "comparison", "inplace", "ternary"})  # which a tensor may be
 OF_EXTREMES = frozenset({"cumulative", "masked", "pooling", "reduction", "softmax", "sorting"})
 
 Change = Callable[[TensorRecipe], TensorRecipe]
@@ -46,9 +49,11 @@ def corners(operator: Operator, cases: list[Case]) -> Iterator[Case]:
             if found is not None:
                 reached |= told_by(found)
                 yield found
-    if operator.family in OF_NUMBERS and not any(map(_is_large_beside_a_number, cases)):
-        tried = (case for base in plain for case in _large_beside_a_number(base))
-        yield from itertools.islice((case for case in tried if is_callable(operator, case)), 1)
+    for beside in (False, True) if operator.family in OF_ANY_SIZE else ():
+        alike = [case for case in cases if _has_a_number(case) == beside]
+        if not any(map(_is_large, alike)):
+            tried = (other for case in alike if is_plain(case) for other in _large(case))
+            yield from itertools.islice((c for c in tried if is_callable(operator, c)), 1)
     if operator.family in OF_EXTREMES:
         for base in plain[:2]:
             yield from (case for case in _extremes(base) if is_callable(operator, case))
@@ -161,19 +166,19 @@ def _extremes(case: Case) -> Iterator[Case]:
     yield from (with_tensor(case, 0, other) for other in others)
 
 
-def _large_beside_a_number(case: Case) -> Iterator[Case]:
+def _large(case: Case) -> Iterator[Case]:
     """The first tensor with whole numbers up to half of its range: sums with a number fit."""
     first = case.tensors[0]
-    if isinstance(first, TensorRecipe) and _has_a_number(case) and first.dtype in INTEGER_RANGE:
+    if isinstance(first, TensorRecipe) and first.dtype in INTEGER_RANGE:
         low, high = (limit // 2 for limit in INTEGER_RANGE[first.dtype])
         yield with_tensor(case, 0, replace(first, values=("integers", low, high)))
 
 
-def _is_large_beside_a_number(case: Case) -> bool:
+def _is_large(case: Case) -> bool:
     first = case.tensors[0] if case.tensors else None
-    if not isinstance(first, TensorRecipe) or not _has_a_number(case):
+    if not isinstance(first, TensorRecipe) or first.dtype not in INTEGER_RANGE:
         return False
-    bound = bound_of(first) if first.dtype in INTEGER_RANGE else None
+    bound = bound_of(first)
     return bound is not None and bound >= INTEGER_RANGE[first.dtype][1] // 4
 
 
