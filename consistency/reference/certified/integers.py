@@ -1,6 +1,7 @@
 """Exact integer arithmetic; results wrap around when they are written to a tensor.
 
-Undefined results (division by zero, negative exponents, negative shifts) are None: undecided.
+Undefined results (division by zero, negative exponents, negative shifts, a least common multiple
+that no number of the dtype is) are None: undecided.
 """
 
 from __future__ import annotations
@@ -65,6 +66,17 @@ def shifts(bits: int) -> tuple[Function, Function]:
     return whole_function("left shift", left), whole_function("right shift", right)
 
 
+def lcm(largest: int) -> Function:
+    """The least common multiple, which is at least 0; undecided beyond the ``largest`` number:
+    torch's CPU takes the magnitude of what a quotient times the other number wraps to."""
+
+    def of(a: int, b: int) -> int | None:
+        multiple = math.lcm(a, b)
+        return multiple if multiple <= largest else None
+
+    return whole_function("lcm", of)
+
+
 add = whole_function("add", lambda a, b: a + b)
 sub = whole_function("sub", lambda a, b: a - b)
 mul = whole_function("mul", lambda a, b: a * b)
@@ -77,7 +89,6 @@ truncate_divide = whole_function("truncating division", _truncate_divide)
 remainder = whole_function("remainder", _remainder)
 fmod = whole_function("fmod", _fmod)
 gcd = whole_function("gcd", math.gcd)
-lcm = whole_function("lcm", math.lcm)
 bit_and = whole_function("and", lambda a, b: a & b)
 bit_or = whole_function("or", lambda a, b: a | b)
 bit_xor = whole_function("xor", lambda a, b: a ^ b)

@@ -51,7 +51,7 @@ DIVISIONS: dict[str, tuple[Callable[..., Any], Callable[[int, int], int]]] = {
     "remainder": (torch.remainder, lambda a, b: a - b * (a // b)),
     "fmod": (torch.fmod, lambda a, b: a - b * truncated(a, b)),
     "gcd": (torch.gcd, math.gcd),
-    "lcm": (torch.lcm, lambda a, b: 0 if not a * b else abs(a * b) // math.gcd(a, b)),
+    "lcm": (torch.lcm, math.lcm),
 }
 
 
@@ -85,7 +85,8 @@ def test_division_and_divisors(name: str, count: int) -> None:
     xs = [x // 8 for x in xs]  # without what overflows
     ys = [y // 8 or 5 for y in ys]
     got = traced(of, torch.tensor(xs), torch.tensor(ys))
-    assert got == [held(truth(a, b)) for a, b in zip(xs, ys, strict=True)]
+    expected = [truth(a, b) for a, b in zip(xs, ys, strict=True)]
+    assert got == [value if value == held(value) else None for value in expected]
 
 
 def test_powers_wrap_and_narrow_types_do() -> None:

@@ -123,7 +123,6 @@ for _name, _of in {
     "bitwise_or": w.bit_or,
     "bitwise_xor": w.bit_xor,
     "gcd": w.gcd,
-    "lcm": w.lcm,
 }.items():
     ENTRIES[_name] = (lambda of: lambda self, other: of(self, other))(_of)
 for _operator, _name in {
@@ -141,6 +140,11 @@ def bitwise_not(self: Any) -> Any:
 
 def _bits(result: Any) -> int:
     return int(torch.iinfo(result.dtype).bits)
+
+
+@entry("lcm")
+def lcm(self: Any, other: Any, result: Any) -> Any:
+    return w.lcm(int(torch.iinfo(result.dtype).max))(self, other)
 
 
 @entry("bitwise_left_shift", "__lshift__")
