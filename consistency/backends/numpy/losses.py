@@ -158,7 +158,8 @@ def gaussian_nll_loss(
     variance = np.asarray(var).astype(input.dtype)
     if variance.ndim and variance.shape == input.shape[:-1]:
         variance = variance[..., None]
-    variance = np.maximum(variance, constant(eps, input))
+    least = constant(eps, input)
+    variance = np.where(variance < least, least, variance)  # 0 stays 0 where the least is -0
     half = constant(0.5, input)
     loss = half * (np.log(variance) + np.square(input - target) / variance)
     if full:
